@@ -1,0 +1,37 @@
+PYTHON ?= python3
+BIN = .venv/bin
+INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+.PHONY: demo test lint format bench clean
+
+demo: .venv/run.stamp  ## annotate a newsvendor, solve its three programs, show the result
+	$(BIN)/python examples/newsvendor.py
+
+test: .venv/dev.stamp  ## every test, and every example in the docs
+	$(BIN)/python -m pytest
+
+lint: .venv/dev.stamp  ## linter, formatter's check, types, and the one-way layers
+	$(BIN)/ruff check --extend-select I,B,UP,N .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --config setup.cfg
+
+format: .venv/dev.stamp
+	$(BIN)/ruff check --extend-select I,B,UP,N --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/dev.stamp  ## what is timed, as ratios in one run
+	$(BIN)/python -m tests.benchmarks.building
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/run.stamp: setup.cfg constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(INSTALL) --editable .
+	touch $@
+
+.venv/dev.stamp: setup.cfg constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(INSTALL) --editable .[dev]
+	touch $@ .venv/run.stamp

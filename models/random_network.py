@@ -1,0 +1,73 @@
+"""Untrained networks that turn a context into the support of a distribution."""
+
+from functools import lru_cache
+
+import numpy as np
+
+_CALIBRATION = 20_000
+
+
+class RandomNetwork:
+    """One hidden ReLU layer, initialised as torch does by default, scaled once.
+
+    Parameters
+    ----------
+    inputs, outputs : int
+    mean, sd : float
+        What the outputs have over standard normal contexts.
+    seed : int
+    hidden : int, optional
+    """
+
+    def __init__(self, inputs, outputs, mean, sd, seed, hidden=64):
+        rng = np.random.default_rng(seed)
+        self._layers = [_layer(rng, inputs, hidden), _layer(rng, hidden, outputs)]
+        raw = self._raw(rng.standard_normal((_CALIBRATION, inputs)))
+        self._scale = sd / raw.std()
+        self._shift = mean - self._scale * raw.mean()
+
+    def __call__(self, x):
+        """Return the outputs for contexts (..., inputs), none below zero."""
+        return np.maximum(self._scale * self._raw(np.asarray(x)) + self._shift, 0)
+
+    def _raw(self, x):
+        (first, first_bias), (last, last_bias) = self._layers
+        return np.maximum(x @ first + first_bias, 0) @ last + last_bias
+
+
+def _layer(rng, inputs, outputs):
+    limit = 1 / np.sqrt(inputs)
+    return rng.uniform(-limit, limit, (inputs, outputs)), rng.uniform(
+        -limit, limit, outputs
+    )
+
+
+@lru_cache(maxsize=64)
+def random_network(inputs, outputs, mean, sd, seed):
+    """Return the network of a seed, made once."""
+    return RandomNetwork(inputs, outputs, mean, sd, seed)
+
+
+def sample_pairs(n, seed, draw_contexts, conditional):
+    """Draw contexts, and for each one outcome of its conditional distribution.
+
+    Parameters
+    ----------
+    n, seed : int
+    draw_contexts : callable
+        From a Generator and a count to contexts (n, d).
+    conditional : callable
+        From a context to (outcomes, weights).
+
+    Returns
+    -------
+    contexts : array (n, d)
+    outcomes : array (n, p)
+    """
+    rng = np.random.default_rng(seed)
+    contexts = draw_contexts(rng, n)
+    outcomes = [
+        support[rng.choice(len(support), p=weights)]
+        for support, weights in map(conditional, contexts)
+    ]
+    return contexts, np.array(outcomes)

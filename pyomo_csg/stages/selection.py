@@ -1,0 +1,153 @@
+"""From what a user names (components, slices, strings) to component data."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyomo.common.collections import ComponentSet
+from pyomo.common.numeric_types import native_numeric_types
+from pyomo.core.base.block import BlockData
+from pyomo.core.base.component import Component, ComponentBase
+from pyomo.core.base.componentuid import ComponentUID
+from pyomo.core.base.indexed_component import IndexedComponent_slice
+from pyomo.core.base.param import Param
+from pyomo.core.base.var import Var
+
+
+def select(
+    model: BlockData, given: Any, ctype: type, argument: str
+) -> tuple[list[ComponentBase], list[str]]:
+    """Resolve what was given to the data of one component type.
+
+    Parameters
+    ----------
+    model : BlockData
+        The model that the components must belong to.
+    given : component, ComponentData, slice, name, or an iterable of those
+    ctype : type
+        ``Var`` or ``Param``.
+    argument : str
+        The argument's name, for the messages.
+
+    Returns
+    -------
+    data : list of ComponentData
+        In the order given, each once, an indexed component in index order.
+    problems : list of str
+    """
+    chosen, problems = ComponentSet(), []
+    for item in _items(given):
+        for found in _resolve(model, item, argument):
+            if isinstance(found, str):
+                problems.append(found)
+            elif problem := _misfit(model, found, ctype, argument):
+                problems.append(problem)
+            else:
+                chosen.update(_members(found))
+    if not chosen and not problems:
+        problems.append(
+            f"{argument}: nothing was given; name at least one {ctype.__name__}"
+        )
+    return list(chosen), problems
+
+
+def _items(given: Any) -> Iterator[Any]:
+    """Unnest lists, tuples, sets and generators; leave single things alone."""
+    single = (str, ComponentBase, IndexedComponent_slice)
+    if isinstance(given, single) or not isinstance(given, Iterable):
+        yield given
+    else:
+        for item in given:
+            yield from _items(item)
+
+
+def _resolve(model: BlockData, item: Any, argument: str) -> Iterator[Any]:
+    """Yield the components that an item stands for, or a problem as a string."""
+    if isinstance(item, str):
+        yield from _resolve_name(model, item, argument)
+    elif isinstance(item, IndexedComponent_slice):
+        found = list(item)
+        yield from found or [f"{argument}: the slice '{item}' matches nothing"]
+    elif isinstance(item, ComponentBase):
+        yield item
+    elif item.__class__ in native_numeric_types:
+        yield (
+            f"{argument}: the plain number {item} was given. An element of a Param "
+            "that is not mutable is just a number: declare the Param with "
+            "mutable=True and build the model again"
+        )
+    else:
+        yield (
+            f"{argument}: {item!r} of type {type(item).__name__} was given; expected "
+            "a component, an element of one, a slice, a name, or an iterable of those"
+        )
+
+
+def _resolve_name(model: BlockData, name: str, argument: str) -> Iterator[Any]:
+    try:
+        found = ComponentUID(name).find_component_on(model)
+    except (ValueError, TypeError, OSError):
+        found = None
+    if isinstance(found, IndexedComponent_slice):
+        yield from _resolve(model, found, argument)
+    elif found is not None and found.parent_block() is None:
+        yield from found.values()  # wildcards are answered with a Reference
+    elif found is not None:
+        yield found
+    else:
+        known = [c.name for c in model.component_objects((Var, Param))]
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "check the spelling"
+        yield f"{argument}: the model has no component '{name}'; {hint}"
+
+
+def _misfit(
+    model: BlockData, found: ComponentBase, ctype: type, argument: str
+) -> str | None:
+    """Say why a component cannot be marked, or return None."""
+    if found.ctype is not ctype:
+        return (
+            f"{argument}: '{found.name}' is a {found.ctype.__name__}; "
+            f"expected a {ctype.__name__}"
+        )
+    if not belongs(model, found):
+        return (
+            f"{argument}: '{found.name}' belongs to another model than "
+            f"'{model.name}'; give the component of the model that you annotate "
+            "(a clone has components of its own)"
+        )
+    if ctype is Param and not found.parent_component().mutable:
+        return (
+            f"{argument}: Param '{found.name}' is not mutable, so its value is "
+            "already baked into the expressions; declare it with "
+            f"Param(..., mutable=True) and build the model again"
+        )
+    if isinstance(found, Component) and not len(found):
+        missing = "has no value; give it one" if ctype is Param else "has no elements"
+        return f"{argument}: {ctype.__name__} '{found.name}' {missing}"
+    return None
+
+
+def _members(found: ComponentBase) -> list[ComponentBase]:
+    if found.is_indexed():
+        # An index, not .values(): a mutable Param makes an element that only
+        # its default describes when it is asked for by index.
+        return [found[index] for index in found]
+    return [found]
+
+
+def belongs(model: BlockData, component: ComponentBase) -> bool:
+    """Whether a component still stands somewhere below the model."""
+    parent = component.parent_component()
+    if parent is None:
+        return False
+    if component is not parent and (
+        component.index() not in parent or parent[component.index()] is not component
+    ):
+        return False
+    block = parent.parent_block()
+    while block is not None and block is not model:
+        block = block.parent_block()
+    return block is model

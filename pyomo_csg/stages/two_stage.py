@@ -1,0 +1,197 @@
+"""The checked view of an annotated model."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+from pyomo.common.enums import ObjectiveSense
+from pyomo.core.base.block import BlockData
+from pyomo.core.base.component import ComponentData
+
+from pyomo_csg.errors import ModelError
+from pyomo_csg.stages import checks
+from pyomo_csg.stages.annotation import (
+    FIRST_STAGE,
+    UNCERTAIN,
+    annotated,
+    refuse_unbuilt,
+)
+from pyomo_csg.stages.cost import is_zero, split_cost
+from pyomo_csg.stages.drawing import draw
+from pyomo_csg.stages.incidence import (
+    FIRST,
+    RECOURSE,
+    Row,
+    Uncertainty,
+    constraint_rows,
+    expression_row,
+    incidence_graph,
+    unique,
+)
+from pyomo_csg.stages.summary import summarize
+
+
+class TwoStageModel:
+    """What belongs to which stage of an annotated model.
+
+    The stage of every constraint and term of the objective is inferred: what touches a
+    recourse variable or an uncertain Param is recourse. The view is taken once; after a
+    change to the model take it again.
+
+    Parameters
+    ----------
+    model : ConcreteModel
+        Annotated by :func:`pyomo_csg.annotate`.
+
+    Attributes
+    ----------
+    model : ConcreteModel
+    objective : ObjectiveData
+        The active objective.
+    sense : ObjectiveSense
+    first_stage_variables, recourse_variables : list of VarData
+    uncertain_params : list of ParamData
+        Their order is that of the columns of every scenario array.
+    first_stage_constraints, recourse_constraints : list of ComponentData
+    first_stage_cost, recourse_cost : expressions
+        h(y) and q(y, z, omega), in the model's own sense; their sum is the objective.
+
+    Raises
+    ------
+    ModelError
+        Listing every problem found.
+
+    Examples
+    --------
+    >>> from models import newsvendor
+    >>> import pyomo_csg as csg
+    >>> print(csg.TwoStageModel(newsvendor.build()))
+    Two-stage model 'newsvendor', minimize
+                     first stage  recourse
+      variables                1         2
+      constraints              0         2
+    <BLANKLINE>
+      first-stage variables  order
+      uncertain numbers      demand in NonNegativeReals, now 15.1
+      h(y)                   order
+      q(y, z, omega)         -1.05*sold - 0.1*salvaged
+    """
+
+    def __init__(self, model: BlockData):
+        refuse_unbuilt(model)
+        self._refuse(model, checks.annotation_problems(model))
+        self.model = model
+        self.first_stage_variables: list[Any] = annotated(model, FIRST_STAGE) or []
+        self.uncertain_params: list[Any] = annotated(model, UNCERTAIN) or []
+        self.uncertainty = Uncertainty(
+            self.first_stage_variables, self.uncertain_params
+        )
+        objectives = checks.active_objectives(model)
+        self._rows = list(constraint_rows(model, self.uncertainty))
+        self._rows += [row for o in objectives for row in self._cost_rows(o)]
+        variables = checks.model_variables(model, self._rows)
+        bounds = self._bound_rows(variables)
+        self._refuse(
+            model,
+            [
+                *checks.objective_problems(objectives),
+                *checks.unknown_component_problems(model),
+                *checks.param_problems(self.uncertain_params, self._rows + bounds),
+                *checks.variable_problems(
+                    variables, self.first_stage_variables, self._rows
+                ),
+            ],
+        )
+        self._rows += bounds
+        self.objective: ComponentData = objectives[0]
+        self.sense: ObjectiveSense = self.objective.sense
+        self.recourse_variables = [v for v in variables if self.uncertainty.touches(v)]
+        self.first_stage_cost, self.recourse_cost = split_cost(
+            self.objective.expr, self.uncertainty
+        )
+
+    @property
+    def first_stage_constraints(self) -> list[Any]:
+        """Active constraints on first-stage variables and certain data alone."""
+        return self._constraints(FIRST)
+
+    @property
+    def recourse_constraints(self) -> list[Any]:
+        """Active constraints that touch a recourse variable or an uncertain Param."""
+        return self._constraints(RECOURSE)
+
+    @property
+    def uncertain_bounds(self) -> list[Any]:
+        """Variables, of either stage, that have an uncertain Param in a bound."""
+        return list(unique(row.component for row in self._rows if row.kind == "bound"))
+
+    @cached_property
+    def graph(self) -> nx.Graph:
+        """Which constraint and side of the objective touches what.
+
+        Nodes carry Pyomo's names; their attributes are ``kind`` (``'variable'``,
+        ``'parameter'``, ``'constraint'``, ``'bound'`` or ``'cost'``), ``stage``
+        (``'first'`` or ``'recourse'``) and ``component``.
+        """
+        return incidence_graph(
+            self._rows,
+            {FIRST: self.first_stage_variables, RECOURSE: self.recourse_variables},
+            self.uncertain_params,
+        )
+
+    def draw(self, path: str | os.PathLike[str]) -> None:
+        """Draw the graph of a small model into a file.
+
+        Parameters
+        ----------
+        path : str or path
+            The picture's kind follows from its ending (``.png``, ``.svg``, ``.pdf``).
+
+        Raises
+        ------
+        ModelError
+            If the model is too large for a picture that one can read.
+        """
+        draw(self.graph, path, self.model.name)
+
+    def __str__(self) -> str:
+        return summarize(self)
+
+    def _constraints(self, stage: str) -> list[Any]:
+        return [
+            row.component
+            for row in self._rows
+            if row.kind == "constraint" and row.stage == stage
+        ]
+
+    def _cost_rows(self, objective: ComponentData) -> list[Row]:
+        sides = zip(
+            ("first-stage cost", "recourse cost"),
+            (FIRST, RECOURSE),
+            split_cost(objective.expr, self.uncertainty),
+            strict=True,
+        )
+        return [
+            expression_row(f"{objective.name} ({side})", "cost", objective, stage, expr)
+            for side, stage, expr in sides
+            if not is_zero(expr)
+        ]
+
+    def _bound_rows(self, variables: list[Any]) -> list[Row]:
+        """Rows of the bounds that an uncertain Param moves."""
+        return [
+            expression_row(f"{v.name} ({side} bound)", "bound", v, RECOURSE, v + bound)
+            for v in variables
+            for side, bound in (("lower", v.lower), ("upper", v.upper))
+            if bound is not None and self.uncertainty.touches(bound)
+        ]
+
+    def _refuse(self, model: BlockData, problems: Any) -> None:
+        problems = list(problems)
+        if problems:
+            raise ModelError(
+                f"'{model.name}' is not a usable two-stage model", problems
+            )

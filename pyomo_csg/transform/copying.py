@@ -1,0 +1,260 @@
+"""The recourse part of a model, copied once for each scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from weakref import ref
+
+from pyomo.common.collections import ComponentMap
+from pyomo.common.modeling import unique_component_name
+from pyomo.common.numeric_types import native_types
+from pyomo.core.base.block import Block, BlockData
+from pyomo.core.base.component import ComponentBase
+from pyomo.core.base.constraint import Constraint
+from pyomo.core.base.expression import Expression
+from pyomo.core.base.param import Param
+from pyomo.core.base.sos import SOSConstraint
+from pyomo.core.base.var import Var
+from pyomo.core.expr import ceil, floor
+from pyomo.core.expr.numeric_expr import MonomialTermExpression
+
+from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.stages.incidence import Uncertainty
+from pyomo_csg.transform.removal import suffix_entries
+
+_WHOLE = 1e-9  # how far from a whole number still counts as one
+Members = list[tuple[ComponentBase, list[Any]]]
+
+
+class RecoursePart:
+    """What one scenario needs of its own, ready to be copied many times.
+
+    Pyomo's ``clone`` would do this too, at three times the price: it copies each node
+    of each expression, index sets and first-stage parts included.
+
+    Parameters
+    ----------
+    two_stage : TwoStageModel
+    """
+
+    def __init__(self, two_stage: TwoStageModel):
+        self._two_stage = two_stage
+        self._model = two_stage.model
+        self._uncertainty = two_stage.uncertainty
+        self._columns = {id(p): k for k, p in enumerate(two_stage.uncertain_params)}
+        constraints = two_stage.recourse_constraints
+        moves = self._uncertainty.touches
+        self._recourse_bounds = [v for v in two_stage.uncertain_bounds if moves(v)]
+        self._first_stage_bounds = [
+            v for v in two_stage.uncertain_bounds if not moves(v)
+        ]
+        self._variables = _grouped(two_stage.recourse_variables)
+        self._params = _grouped(two_stage.uncertain_params)
+        self._expressions = _grouped(self._named_expressions())
+        self._constraints = _grouped(c for c in constraints if c.ctype is Constraint)
+        self._sos = _grouped(c for c in constraints if c.ctype is SOSConstraint)
+        self._marks = list(suffix_entries(self._model))
+
+    def copy_into(self, block: BlockData, outcome: Iterable[float]) -> Any:
+        """Copy the recourse into an empty block, with an outcome as its data.
+
+        Parameters
+        ----------
+        block : BlockData
+            On the model that the recourse was found on.
+        outcome : iterable of float
+            The uncertain numbers.
+
+        Returns
+        -------
+        expression
+            The recourse cost on the copy.
+        """
+        copies: dict[int, Any] = {}
+        home = _Homes(self._model, block)
+        substitute = Substitution(self._uncertainty, copies)
+        self._copy_params(home, copies, list(outcome))
+        self._copy_variables(home, copies, substitute)
+        self._copy_expressions(home, copies, substitute)
+        for component, members in self._constraints:
+            copy = home.add(component, Constraint(component.index_set()), copies)
+            for con in members:
+                copies[id(con)] = copy.add(con.index(), substitute(con.expr))
+        for component, members in self._sos:
+            home.add(component, _sos_copy(component, members, copies), copies)
+        self._restrict_first_stage(block, substitute)
+        self._copy_suffixes(copies)
+        return substitute(self._two_stage.recourse_cost)
+
+    def _named_expressions(self) -> Iterator[Any]:
+        for e in self._model.component_data_objects(Expression):
+            if e.expr is not None and self._uncertainty.touches(e.expr):
+                yield e
+
+    def _copy_params(self, home: _Homes, copies: dict, outcome: list[float]) -> None:
+        for component, members in self._params:
+            values = {p.index(): outcome[self._columns[id(p)]] for p in members}
+            copy = Param(
+                component.index_set(),
+                mutable=True,
+                within=component.domain,
+                units=component.get_units(),
+                initialize=values if component.is_indexed() else values[None],
+            )
+            home.add(component, copy, copies)
+            copies.update((id(p), copy[p.index()]) for p in members)
+
+    def _copy_variables(
+        self, home: _Homes, copies: dict, substitute: Substitution
+    ) -> None:
+        for component, members in self._variables:
+            if component.is_indexed():
+                copy = Var(
+                    component.index_set(), dense=False, units=component.get_units()
+                )
+            else:
+                copy = Var(units=component.get_units())
+            home.add(component, copy, copies)
+            for v in members:
+                copies[id(v)] = _variable_copy(v, copy)
+
+        for v in self._recourse_bounds:
+            self._copy_bounds(v, copies[id(v)], substitute)
+
+    def _copy_bounds(self, v: Any, copy: Any, substitute: Substitution) -> None:
+        """Let the copy's data move its bounds, to whole numbers if it is integer.
+
+        Scenarios are real numbers, and HiGHS 1.15 may call a worse solution optimal
+        when an integer variable has a bound that is not whole.
+        """
+        whole = not v.is_continuous()
+        if self._uncertainty.touches(v.lower):
+            lower = substitute(v.lower)
+            copy.lower = ceil(lower - _WHOLE) if whole else lower
+        if self._uncertainty.touches(v.upper):
+            upper = substitute(v.upper)
+            copy.upper = floor(upper + _WHOLE) if whole else upper
+
+    def _copy_expressions(
+        self, home: _Homes, copies: dict, substitute: Substitution
+    ) -> None:
+        for component, members in self._expressions:
+            copy = home.add(component, Expression(component.index_set()), copies)
+            for e in members:
+                copies[id(e)] = copy.add(e.index(), None)
+        for _, members in self._expressions:
+            for e in members:
+                copies[id(e)].set_value(substitute(e.expr))
+
+    def _restrict_first_stage(self, block: BlockData, substitute: Substitution) -> None:
+        """State as constraints the first-stage bounds that an outcome moves."""
+        if not self._first_stage_bounds:
+            return
+        bounds = Constraint(["lower", "upper"], range(len(self._first_stage_bounds)))
+        name = unique_component_name(block, "first_stage_bounds")
+        block.add_component(name, bounds)
+        for k, v in enumerate(self._first_stage_bounds):
+            if self._uncertainty.touches(v.lower):
+                bounds["lower", k] = v >= substitute(v.lower)
+            if self._uncertainty.touches(v.upper):
+                bounds["upper", k] = v <= substitute(v.upper)
+
+    def _copy_suffixes(self, copies: dict) -> None:
+        for suffix, key in self._marks:
+            if id(key) in copies:
+                suffix[copies[id(key)]] = suffix[key]
+
+
+class Substitution:
+    """Rebuilds an expression on the copies of what it refers to.
+
+    Parameters
+    ----------
+    uncertainty : Uncertainty
+        What it does not touch belongs to the first stage, and is shared.
+    copies : dict
+        From the id of a component's data to its copy.
+    """
+
+    def __init__(self, uncertainty: Uncertainty, copies: dict[int, Any]):
+        self._touches: Callable[[Any], bool] = uncertainty.touches
+        self._copies = copies
+
+    def __call__(self, expr: Any) -> Any:
+        """Return the expression on the copies."""
+        copy = self._copies.get(id(expr))
+        if copy is not None:
+            return copy
+        if expr.__class__ is MonomialTermExpression:
+            coefficient, variable = expr.args
+            if coefficient.__class__ not in native_types:
+                coefficient = self(coefficient)
+            return MonomialTermExpression(
+                (coefficient, self._copies.get(id(variable), variable))
+            )
+        if not self._touches(expr):
+            return expr
+        if expr.is_named_expression_type():  # of a Block that is not active
+            return self(expr.args[0])
+        return expr.create_node_with_local_data([self(arg) for arg in expr.args])
+
+
+class _Homes:
+    """Where the copy of a component goes: the same path below another block."""
+
+    def __init__(self, source: BlockData, target: BlockData):
+        self._blocks = {id(source): target}
+
+    def add(
+        self, component: ComponentBase, copy: ComponentBase, copies: dict[int, Any]
+    ) -> Any:
+        self._block(component.parent_block()).add_component(component.local_name, copy)
+        copies[id(component)] = copy
+        return copy
+
+    def _block(self, source: BlockData) -> BlockData:
+        if id(source) not in self._blocks:
+            component = source.parent_component()
+            parent = self._block(component.parent_block())
+            copy = parent.component(component.local_name)
+            if copy is None:
+                copy = Block(component.index_set(), concrete=True, dense=False)
+                parent.add_component(component.local_name, copy)
+            self._blocks[id(source)] = copy[source.index()]
+        return self._blocks[id(source)]
+
+
+def _variable_copy(v: Any, component: Any) -> Any:
+    """Copy a variable's value, bounds, domain and fixing.
+
+    Filled in directly, as Var.construct does: the setters validate each again.
+    """
+    if component.is_indexed():
+        copy = component._data[v.index()] = component._ComponentDataClass.copy(v)
+        copy._component = ref(component)
+        return copy
+    for slot in ("_value", "_lb", "_ub", "_domain", "_fixed", "_stale"):
+        setattr(component, slot, getattr(v, slot))
+    return component
+
+
+def _sos_copy(component: Any, members: list[Any], copies: dict[int, Any]) -> Any:
+    by_index = {sos.index(): sos for sos in members}
+
+    def rule(_: Any, *index: Any) -> Any:
+        key = index[0] if len(index) == 1 else index or None
+        if key not in by_index:
+            return SOSConstraint.Skip
+        items = list(by_index[key].get_items())
+        return [copies.get(id(v), v) for v, _ in items], [w for _, w in items]
+
+    return SOSConstraint(component.index_set(), rule=rule, sos=members[0].level)
+
+
+def _grouped(data: Iterable[Any]) -> Members:
+    """Group data by the component that owns it, in the order of first sight."""
+    groups = ComponentMap()
+    for item in data:
+        groups.setdefault(item.parent_component(), []).append(item)
+    return list(groups.items())

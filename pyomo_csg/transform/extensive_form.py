@@ -1,0 +1,66 @@
+"""zeta-SAA: one program over all scenarios, one first-stage decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyomo.common.config import ConfigDict, ConfigValue, document_class_CONFIG
+from pyomo.core.base.block import BlockData
+from pyomo.core.base.transformation import Transformation, TransformationFactory
+
+from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.stages.arrays import scenario_array, weight_vector
+from pyomo_csg.transform.program import Program
+
+
+@TransformationFactory.register(
+    "csg.extensive_form", doc="The extensive form of an annotated two-stage model."
+)
+@document_class_CONFIG(methods=["apply_to", "create_using"])
+class ExtensiveForm(Transformation):
+    """Turn an annotated model into its extensive form on K scenarios.
+
+    .. code::
+
+        min   h(y) + sum_k w_k q(y, z_k, zeta_k)
+        s.t.  y in Y,  z_k in Z(y, zeta_k)  for k = 1..K
+
+    First-stage variables keep their names at the root. Scenario k stands in the Block
+    ``scenario[k]``, k from 1, with the names that the model has; its uncertain Params
+    are there too and stay mutable.
+
+    Examples
+    --------
+    >>> import pyomo.environ as pyo
+    >>> from models import newsvendor
+    >>> ef = pyo.TransformationFactory('csg.extensive_form').create_using(
+    ...     newsvendor.build(), scenarios=[[10], [14], [30]], weights=[0.1, 0.6, 0.3]
+    ... )
+    >>> result = pyo.SolverFactory('appsi_highs').solve(ef)
+    >>> ef.order.value
+    10.0
+    >>> ef.scenario[2].demand.value
+    14.0
+    """
+
+    CONFIG = ConfigDict("csg.extensive_form")
+    CONFIG.declare(
+        "scenarios",
+        ConfigValue(
+            description="The scenarios: an array (K, p), or a DataFrame with a column "
+            "for each uncertain number by its Pyomo name."
+        ),
+    )
+    CONFIG.declare(
+        "weights",
+        ConfigValue(description="K weights that sum to 1. Default: 1/K each."),
+    )
+
+    def _apply_to(self, model: BlockData, **kwds: Any) -> None:
+        config = self.CONFIG(kwds)
+        two_stage = TwoStageModel(model)
+        scenarios = scenario_array(two_stage, config.scenarios)
+        weights = weight_vector(config.weights, len(scenarios))
+        program = Program(two_stage)
+        program.add_scenarios(scenarios, weights)
+        program.optimize(program.expected_cost())

@@ -1,0 +1,122 @@
+"""Opt-Search: the best of zeta-SAA's optimal decisions for one outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyomo.common.config import (
+    ConfigDict,
+    ConfigValue,
+    NonNegativeFloat,
+    document_class_CONFIG,
+)
+from pyomo.core.base.block import BlockData
+from pyomo.core.base.constraint import Constraint
+from pyomo.core.base.objective import maximize
+from pyomo.core.base.param import Param
+from pyomo.core.base.transformation import Transformation, TransformationFactory
+
+from pyomo_csg.errors import DataError
+from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.stages.arrays import outcome_vector, scenario_array, weight_vector
+from pyomo_csg.transform.program import Program
+
+
+@TransformationFactory.register(
+    "csg.opt_search", doc="The search among the optimal decisions of an extensive form."
+)
+@document_class_CONFIG(methods=["apply_to", "create_using"])
+class OptSearch(Transformation):
+    """Turn an annotated model into the search whose optimum is l_opt(zeta, omega).
+
+    .. code::
+
+        min   h(y) + q(y, z, omega)
+        s.t.  h(y) + sum_k w_k q(y, z_k, zeta_k) <= v + tolerance * max(1, |v|)
+              y in Y,  z in Z(y, omega),  z_k in Z(y, zeta_k)  for k = 1..K
+
+    The scenarios stand in ``scenario[k]`` as in the extensive form, the recourse to the
+    outcome in the Block ``outcome``, the optimality cut in ``csg.optimality_cut`` with
+    the mutable Param ``csg.cut_bound`` on its right. A model that is maximised stays so:
+    the cut is then a lower bound.
+
+    Examples
+    --------
+    >>> import pyomo.environ as pyo
+    >>> from models import newsvendor
+    >>> search = pyo.TransformationFactory('csg.opt_search').create_using(
+    ...     newsvendor.build(), scenarios=[[10]], outcome=[12], optimal_value=-0.5
+    ... )
+    >>> result = pyo.SolverFactory('appsi_highs').solve(search)
+    >>> print(f"{pyo.value(search.cost):.3f}")
+    -0.500
+    """
+
+    CONFIG = ConfigDict("csg.opt_search")
+    CONFIG.declare(
+        "scenarios",
+        ConfigValue(
+            description="The scenarios: an array (K, p), or a DataFrame with a column "
+            "for each uncertain number by its Pyomo name."
+        ),
+    )
+    CONFIG.declare(
+        "outcome",
+        ConfigValue(
+            description="What happened: p numbers, or a mapping or Series from Pyomo "
+            "name to number."
+        ),
+    )
+    CONFIG.declare(
+        "optimal_value",
+        ConfigValue(
+            description="The optimal value of the extensive form on these scenarios "
+            "and weights, in the model's own sense."
+        ),
+    )
+    CONFIG.declare(
+        "tolerance",
+        ConfigValue(
+            default=1e-9,
+            domain=NonNegativeFloat,
+            description="Slack of the optimality cut, relative to "
+            "max(1, |optimal_value|).",
+        ),
+    )
+    CONFIG.declare(
+        "weights",
+        ConfigValue(description="K weights that sum to 1. Default: 1/K each."),
+    )
+
+    def _apply_to(self, model: BlockData, **kwds: Any) -> None:
+        config = self.CONFIG(kwds)
+        two_stage = TwoStageModel(model)
+        scenarios = scenario_array(two_stage, config.scenarios)
+        weights = weight_vector(config.weights, len(scenarios))
+        outcome = outcome_vector(two_stage, config.outcome)
+        value = _finite(config.optimal_value)
+        program = Program(two_stage)
+        program.add_scenarios(scenarios, weights)
+        program.add_outcome(outcome)
+        slack = config.tolerance * max(1.0, abs(value))
+        sense = two_stage.sense
+        program.csg.cut_bound = Param(mutable=True, initialize=value + sense * slack)
+        worse, better = program.expected_cost(), program.csg.cut_bound
+        if sense == maximize:
+            worse, better = better, worse
+        program.csg.optimality_cut = Constraint(expr=worse <= better)
+        program.optimize(program.outcome_cost())
+
+
+def _finite(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if abs(number) < float("inf"):
+        return number
+    found = (
+        f"optimal_value is {value!r}; give the optimal value of csg.extensive_form on "
+        "the same scenarios"
+    )
+    raise DataError("The optimality cut needs a bound", [found])

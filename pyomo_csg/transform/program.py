@@ -1,0 +1,86 @@
+"""The frame of the three programs: first stage at the root, recourse in blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pyomo.common.gc_manager import PauseGC
+from pyomo.core.base.block import Block
+from pyomo.core.base.expression import Expression
+from pyomo.core.base.param import Param
+from pyomo.core.base.set import RangeSet
+from pyomo.core.expr.numeric_expr import SumExpression
+
+from pyomo_csg.errors import ModelError
+from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.transform.copying import RecoursePart
+from pyomo_csg.transform.removal import RecourseRemoval
+
+
+class Program:
+    """Turns a model, in place, into a program on given scenarios and outcomes.
+
+    What is ours and not the user's stands in the Block ``csg``: ``first_stage_cost``,
+    for the scenarios ``weight[k]`` and ``recourse_cost[k]``, for an outcome
+    ``outcome_cost``. The objective keeps its name and place.
+
+    Parameters
+    ----------
+    two_stage : TwoStageModel
+        A view of the model to change, spent afterwards.
+    """
+
+    def __init__(self, two_stage: TwoStageModel):
+        _refuse_taken_names(two_stage)
+        self._two_stage = two_stage
+        self._model = two_stage.model
+        self._recourse = RecoursePart(two_stage)
+        self._original = RecourseRemoval(two_stage)
+        self.csg = self._model.csg = Block()
+        self.csg.first_stage_cost = Expression(expr=two_stage.first_stage_cost)
+
+    def add_scenarios(self, scenarios: np.ndarray, weights: np.ndarray) -> None:
+        """Copy the recourse into ``scenario[k]`` for each scenario."""
+        numbers = self.csg.scenarios = RangeSet(len(scenarios))
+        self.csg.weight = Param(
+            numbers, mutable=True, initialize=dict(enumerate(weights.tolist(), start=1))
+        )
+        self.csg.recourse_cost = Expression(numbers)
+        self._model.scenario = Block(numbers)
+        with PauseGC():
+            for k, zeta in enumerate(scenarios.tolist(), start=1):
+                block = self._model.scenario[k]
+                self.csg.recourse_cost[k] = self._recourse.copy_into(block, zeta)
+
+    def add_outcome(self, outcome: np.ndarray) -> None:
+        """Copy the recourse into ``outcome``."""
+        self._model.outcome = Block()
+        cost = self._recourse.copy_into(self._model.outcome, outcome.tolist())
+        self.csg.outcome_cost = Expression(expr=cost)
+
+    def expected_cost(self) -> Any:
+        """Return h(y) plus the weighted recourse cost of the scenarios."""
+        weight, cost = self.csg.weight, self.csg.recourse_cost
+        recourse = [weight[k] * cost[k] for k in self.csg.scenarios]
+        return SumExpression([self.csg.first_stage_cost, *recourse])
+
+    def outcome_cost(self) -> Any:
+        """Return h(y) plus the recourse cost of the outcome."""
+        return self.csg.first_stage_cost + self.csg.outcome_cost
+
+    def optimize(self, cost: Any) -> None:
+        """Give the model's own objective its new expression; remove the original."""
+        self._two_stage.objective.set_value(cost)
+        self._original.run()
+
+
+def _refuse_taken_names(two_stage: TwoStageModel) -> None:
+    taken = [
+        f"{found.ctype.__name__} '{found.name}' has a name that the program needs for "
+        "itself; rename it"
+        for name in ("scenario", "outcome", "csg")
+        if (found := two_stage.model.component(name)) is not None
+    ]
+    if taken:
+        raise ModelError(f"'{two_stage.model.name}' cannot be transformed", taken)

@@ -1,0 +1,117 @@
+"""The recourse to one outcome after one decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from pyomo.common.collections import ComponentSet
+from pyomo.common.config import ConfigDict, ConfigValue, document_class_CONFIG
+from pyomo.core.base.block import BlockData
+from pyomo.core.base.constraint import Constraint
+from pyomo.core.base.transformation import Transformation, TransformationFactory
+from pyomo.core.expr.numvalue import value
+from pyomo.core.expr.visitor import replace_expressions
+
+from pyomo_csg.errors import DataError
+from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.stages.arrays import decision_vector, outcome_vector
+from pyomo_csg.transform.program import Program
+
+_TOLERANCE = 1e-6
+
+
+@TransformationFactory.register(
+    "csg.recourse", doc="The recourse of an annotated two-stage model to one outcome."
+)
+@document_class_CONFIG(methods=["apply_to", "create_using"])
+class Recourse(Transformation):
+    """Turn an annotated model into the recourse to an outcome, after a decision.
+
+    .. code::
+
+        h(y) + min  q(y, z, omega)
+               s.t. z in Z(y, omega)
+
+    The first-stage variables stand at the root, fixed at the decision; the recourse in
+    the Block ``outcome``. The first-stage constraints hold by then, or an error says
+    which does not, and are deactivated: as rows of constants they would trouble solvers.
+
+    Examples
+    --------
+    >>> import pyomo.environ as pyo
+    >>> from models import newsvendor
+    >>> recourse = pyo.TransformationFactory('csg.recourse').create_using(
+    ...     newsvendor.build(), decision={'order': 20}, outcome={'demand': 12}
+    ... )
+    >>> result = pyo.SolverFactory('appsi_highs').solve(recourse)
+    >>> recourse.outcome.sold.value, recourse.outcome.salvaged.value
+    (12.0, 8.0)
+    """
+
+    CONFIG = ConfigDict("csg.recourse")
+    CONFIG.declare(
+        "decision",
+        ConfigValue(
+            description="The first-stage decision: s numbers, or a mapping or Series "
+            "from Pyomo name to number."
+        ),
+    )
+    CONFIG.declare(
+        "outcome",
+        ConfigValue(
+            description="What happened: p numbers, or a mapping or Series from Pyomo "
+            "name to number."
+        ),
+    )
+
+    def _apply_to(self, model: BlockData, **kwds: Any) -> None:
+        config = self.CONFIG(kwds)
+        two_stage = TwoStageModel(model)
+        decision = decision_vector(two_stage, config.decision)
+        outcome = outcome_vector(two_stage, config.outcome)
+        _refuse_infeasible(two_stage, decision)
+        program = Program(two_stage)
+        program.add_outcome(outcome)
+        program.optimize(program.outcome_cost())
+        for v, x in zip(two_stage.first_stage_variables, decision, strict=True):
+            v.fix(x, skip_validation=True)
+        for con in two_stage.first_stage_constraints:
+            con.deactivate()
+
+
+def _refuse_infeasible(two_stage: TwoStageModel, decision: np.ndarray) -> None:
+    """Raise if the decision breaks a bound, a fixing or a constraint of the first stage."""
+    variables = two_stage.first_stage_variables
+    problems = [
+        f"'{v.name}' is {x:g}, but it is {rule}"
+        for v, x in zip(variables, decision.tolist(), strict=True)
+        for rule in _broken_rules(two_stage, v, x)
+    ]
+    placed = {id(v): x for v, x in zip(variables, decision.tolist(), strict=True)}
+    for con in two_stage.first_stage_constraints:
+        if con.ctype is Constraint:
+            body = value(replace_expressions(con.body, placed))
+            if _outside(body, value(con.lower), value(con.upper)):
+                problems.append(
+                    f"it breaks the first-stage constraint '{con.name}': {con.expr} "
+                    f"with {body:g} in the middle"
+                )
+    if problems:
+        raise DataError(f"The decision does not fit '{two_stage.model.name}'", problems)
+
+
+def _broken_rules(two_stage: TwoStageModel, v: Any, x: float) -> Iterator[str]:
+    if v.fixed and _outside(x, v.value, v.value):
+        yield f"fixed at {v.value:g}"
+    moving = ComponentSet(two_stage.uncertain_bounds)
+    if v not in moving and _outside(x, *v.bounds):
+        yield f"bounded by {v.bounds}"
+
+
+def _outside(x: float, lower: float | None, upper: float | None) -> bool:
+    slack = _TOLERANCE * max(1.0, abs(x))
+    below = lower is not None and x < lower - slack
+    above = upper is not None and x > upper + slack
+    return below or above

@@ -1,0 +1,307 @@
+"""Small annotated models, each with one thing that is easy to get wrong.
+
+``ZOO`` maps a name to a function without arguments; ``scenarios(model)`` gives data that
+suits any of them.
+"""
+
+import numpy as np
+import pyomo.environ as pyo
+from pyomo.gdp import Disjunct, Disjunction
+
+import pyomo_csg as csg
+from models import apl1p, cep1, farmer, mnv, newsvendor
+
+ZOO = {
+    "newsvendor": newsvendor.build,
+    "cep1": cep1.build,
+    "farmer": farmer.build,
+    "apl1p": apl1p.build,
+    "mnv": mnv.build,
+}
+
+
+def scenarios(model, count=3, seed=0):
+    """Return scenarios around the values that the model's uncertain Params have."""
+    two_stage = csg.TwoStageModel(model)
+    nominal = np.array([p.value for p in two_stage.uncertain_params])
+    factors = np.random.default_rng(seed).uniform(0.5, 1.0, (count, len(nominal)))
+    return factors * nominal
+
+
+def zoo(build):
+    """Add a model to the zoo."""
+    ZOO[build.__name__] = build
+    return build
+
+
+@zoo
+def nested_blocks():
+    """Recourse in indexed Blocks within a Block, tuple indices, an objective inside."""
+    m = pyo.ConcreteModel("nested_blocks")
+    m.plant = pyo.Block()
+    m.plant.size = pyo.Var([("a", 1), ("a", 2), ("b", 1)], bounds=(0, 10))
+
+    @m.plant.Block([1, 2])
+    def period(b, t):
+        b.load = pyo.Param([("a", 1), ("b", 1)], mutable=True, initialize=4 + t)
+        b.lost = pyo.Var([("a", 1), ("b", 1)], within=pyo.NonNegativeReals)
+        size = b.model().plant.size
+
+        @b.Constraint([("a", 1), ("b", 1)])
+        def serve(b, kind, number):
+            return b.lost[kind, number] + size[kind, number] >= b.load[kind, number]
+
+    m.plant.limit = pyo.Constraint(expr=sum(m.plant.size.values()) <= 15)
+    m.plant.spare = pyo.Constraint(expr=m.plant.size["a", 2] >= 1)
+    lost = sum(v for t in (1, 2) for v in m.plant.period[t].lost.values())
+    m.plant.cost = pyo.Objective(expr=sum(m.plant.size.values()) + 3 * lost)
+    csg.annotate(
+        m,
+        first_stage_variables=m.plant.size,
+        uncertain_params=m.plant.period[:].load[:, :],
+    )
+    return m
+
+
+@zoo
+def shared_component():
+    """One Var, one Param and one Constraint with members on either side."""
+    m = pyo.ConcreteModel("shared_component")
+    m.x = pyo.Var([1, 2], ["now", "later"], bounds=(0, 20))
+    m.data = pyo.Param(
+        ["price", 1, 2], mutable=True, initialize={"price": 2, 1: 6, 2: 8}
+    )
+
+    @m.Constraint([1, 2], ["now", "later"])
+    def row(m, i, when):
+        if when == "now":
+            return m.x[i, "now"] <= 5
+        return m.x[i, "now"] + m.x[i, "later"] >= m.data[i]
+
+    m.cost = pyo.Objective(
+        expr=sum(m.x[:, "now"]) + m.data["price"] * sum(m.x[:, "later"])
+    )
+    csg.annotate(
+        m,
+        first_stage_variables=m.x[:, "now"],
+        uncertain_params=[m.data[1], m.data[2]],
+    )
+    return m
+
+
+@zoo
+def deactivated():
+    """Deactivated constraints, objectives and Blocks, one with a variable in use."""
+    m = pyo.ConcreteModel("deactivated")
+    m.w = pyo.Param(mutable=True, initialize=5.0)
+    m.y = pyo.Var(bounds=(0, 10))
+    m.z = pyo.Var(bounds=(0, 10))
+    m.off = pyo.Block()
+    m.off.u = pyo.Var(bounds=(0, 3))
+    m.off.bad = pyo.Constraint(expr=m.off.u + m.z >= 1000 * m.w)
+    m.off.deactivate()
+    m.no_first = pyo.Constraint(expr=m.y >= 1000)
+    m.no_recourse = pyo.Constraint(expr=m.z >= 1000 * m.w)
+    m.no_first.deactivate()
+    m.no_recourse.deactivate()
+    m.need = pyo.Constraint(expr=m.y + m.z + m.off.u >= m.w)
+    m.other = pyo.Objective(expr=m.z - m.w, sense=pyo.maximize)
+    m.first_only = pyo.Objective(expr=m.y, sense=pyo.maximize)
+    m.other.deactivate()
+    m.first_only.deactivate()
+    m.cost = pyo.Objective(expr=m.y + 3 * m.z + 2 * m.off.u)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+@zoo
+def uncertain_bounds():
+    """Bounds of both stages' variables that move with the data."""
+    m = pyo.ConcreteModel("uncertain_bounds")
+    m.low = pyo.Param(mutable=True, initialize=1.0)
+    m.high = pyo.Param(mutable=True, initialize=6.0)
+    m.y = pyo.Var(within=pyo.NonNegativeReals, bounds=(m.low, m.high + 1))
+    m.z = pyo.Var(bounds=(m.low * m.low, m.high))
+    m.need = pyo.Constraint(expr=m.y + m.z >= 5)
+    m.cost = pyo.Objective(expr=2 * m.y + 3 * m.z)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=[m.low, m.high])
+    return m
+
+
+@zoo
+def named_expressions():
+    """Named Expressions: of one stage, of both, indexed, nested, one inside another."""
+    m = pyo.ConcreteModel("named_expressions")
+    m.w = pyo.Param([1, 2], mutable=True, initialize={1: 3.0, 2: 5.0})
+    m.y = pyo.Var(bounds=(0, 9))
+    m.z = pyo.Var([1, 2], bounds=(0, 9))
+    m.now = pyo.Expression(expr=2 * m.y + 1)
+    m.gap = pyo.Expression([1, 2], rule=lambda m, i: m.w[i] ** 2 / 4 - m.y)
+    m.later = pyo.Expression(expr=sum(3 * m.z[i] for i in (1, 2)))
+    m.both = pyo.Expression(expr=m.now + 2 * (m.later + m.y))
+    m.unused = pyo.Expression(expr=m.z[1] * m.w[1])
+    m.cover = pyo.Constraint([1, 2], rule=lambda m, i: m.z[i] >= m.gap[i])
+    m.cap = pyo.Constraint(expr=m.now <= 15)
+    m.cost = pyo.Objective(expr=m.both / 2 - 4)
+    csg.annotate(m, first_stage_variables="y", uncertain_params="w[*]")
+    return m
+
+
+@zoo
+def nonlinear_data():
+    """Products and functions of Params, a ranged row, uncertain costs; maximised."""
+    m = pyo.ConcreteModel("nonlinear_data")
+    m.a = pyo.Param(mutable=True, initialize=1.5)
+    m.b = pyo.Param(mutable=True, initialize=2.0)
+    m.y = pyo.Var([1, 2], bounds=(0, 10))
+    m.z = pyo.Var([1, 2], bounds=(0, 50))
+    m.band = pyo.Constraint(expr=pyo.inequality(m.a, m.z[1] + m.y[1], m.a * m.b + 4))
+    m.tech = pyo.Constraint(expr=pyo.exp(m.a) * m.y[1] + m.b * m.z[2] <= 20 + m.b**2)
+    m.link = pyo.Constraint(expr=m.z[2] <= m.y[2] + m.a)
+    m.profit = pyo.Objective(
+        expr=m.b * m.z[1] + pyo.sqrt(m.a) * m.z[2] - m.a * m.b * m.y[1] - 0.5 * m.y[2],
+        sense=pyo.maximize,
+    )
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=[m.a, m.b])
+    return m
+
+
+@zoo
+def integers():
+    """General integers first, binaries and integers later."""
+    m = pyo.ConcreteModel("integers")
+    m.w = pyo.Param([1, 2], mutable=True, initialize={1: 7.3, 2: 5.1})
+    m.trucks = pyo.Var(within=pyo.NonNegativeIntegers, bounds=(0, 9))
+    m.hired = pyo.Var([1, 2], within=pyo.NonNegativeIntegers, bounds=(0, 9))
+    m.open = pyo.Var([1, 2], within=pyo.Binary)
+    m.use = pyo.Constraint([1, 2], rule=lambda m, i: m.hired[i] <= 9 * m.open[i])
+    m.need = pyo.Constraint(
+        [1, 2], rule=lambda m, i: 1.5 * m.trucks + m.hired[i] >= m.w[i]
+    )
+    m.cost = pyo.Objective(
+        expr=3 * m.trucks + sum(2 * m.hired[i] + m.open[i] for i in (1, 2))
+    )
+    csg.annotate(m, first_stage_variables=m.trucks, uncertain_params=m.w)
+    return m
+
+
+@zoo
+def fixed_variables():
+    """A fixed variable in each stage; one of them stands nowhere."""
+    m = pyo.ConcreteModel("fixed_variables")
+    m.w = pyo.Param(mutable=True, initialize=6.0)
+    m.y = pyo.Var([1, 2], bounds=(0, 10))
+    m.z = pyo.Var([1, 2, 3], bounds=(0, 10))
+    m.y[2].fix(1.5)
+    m.z[2].fix(0.5)
+    m.z[3].fix(0)
+    m.need = pyo.Constraint(expr=m.y[1] + m.y[2] + m.z[1] + m.z[2] >= m.w)
+    m.cap = pyo.Constraint(expr=m.y[1] + m.y[2] <= 4)
+    m.cost = pyo.Objective(expr=m.y[1] + m.y[2] + 2 * m.z[1] + m.z[2])
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+@zoo
+def piecewise():
+    """A Piecewise recourse cost, written with binaries."""
+    m = pyo.ConcreteModel("piecewise")
+    m.w = pyo.Param(mutable=True, initialize=8.0)
+    m.y = pyo.Var(bounds=(0, 6))
+    m.z = pyo.Var(bounds=(0, 10))
+    m.penalty = pyo.Var(bounds=(0, 100))
+    m.need = pyo.Constraint(expr=m.y + m.z >= m.w)
+    m.curve = pyo.Piecewise(
+        m.penalty,
+        m.z,
+        pw_pts=[0, 2, 5, 10],
+        f_rule=[0, 6, 9, 30],
+        pw_constr_type="EQ",
+        pw_repn="DCC",
+        warn_domain_coverage=False,
+    )
+    m.cost = pyo.Objective(expr=2 * m.y + m.penalty)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+@zoo
+def disjunction():
+    """A recourse that is this or that, reformulated by gdp.bigm."""
+    m = pyo.ConcreteModel("disjunction")
+    m.w = pyo.Param(mutable=True, initialize=6.0)
+    m.y = pyo.Var(bounds=(0, 10))
+    m.z = pyo.Var(bounds=(0, 20))
+    m.idle = Disjunct()
+    m.idle.still = pyo.Constraint(expr=m.z <= 1)
+    m.busy = Disjunct()
+    m.busy.least = pyo.Constraint(expr=m.z >= 4)
+    m.busy.fee = pyo.Var(bounds=(0, 5))
+    m.busy.paid = pyo.Constraint(expr=m.busy.fee >= 2)
+    m.choice = Disjunction(expr=[m.idle, m.busy])
+    m.need = pyo.Constraint(expr=m.y + m.z >= m.w)
+    m.cost = pyo.Objective(expr=3 * m.y + 2 * m.z + m.busy.fee)
+    pyo.TransformationFactory("gdp.bigm").apply_to(m)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+@zoo
+def suffixes_and_references():
+    """Suffixes on members of both stages, and References to them."""
+    m = pyo.ConcreteModel("suffixes_and_references")
+    m.w = pyo.Param([1, 2], mutable=True, initialize=4.0)
+    m.y = pyo.Var([1, 2], bounds=(0, 10))
+    m.b = pyo.Block([1, 2])
+    for i in (1, 2):
+        m.b[i].z = pyo.Var(bounds=(0, 10))
+        m.b[i].need = pyo.Constraint(expr=m.y[i] + m.b[i].z >= m.w[i])
+    m.all_z = pyo.Reference(m.b[:].z)
+    m.all_y = pyo.Reference(m.y[:])
+    m.priority = pyo.Suffix(direction=pyo.Suffix.EXPORT)
+    m.priority[m.y[1]] = 1
+    m.priority[m.b[1].z] = 2
+    m.priority[m.b[2].need] = 3
+    m.cost = pyo.Objective(expr=sum(m.y.values()) + 2 * sum(m.all_z.values()))
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+@zoo
+def quadratic():
+    """A convex quadratic objective in both stages."""
+    m = pyo.ConcreteModel("quadratic")
+    m.w = pyo.Param([1, 2], mutable=True, initialize={1: 3.0, 2: 7.0})
+    m.y = pyo.Var(bounds=(0, 10))
+    m.z = pyo.Var([1, 2], bounds=(0, 10))
+    m.need = pyo.Constraint([1, 2], rule=lambda m, i: m.y + m.z[i] >= m.w[i])
+    m.cost = pyo.Objective(
+        expr=m.y**2
+        + 0.5 * m.y
+        + sum((m.z[i] - 1) ** 2 + m.w[1] * m.z[i] for i in (1, 2))
+    )
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+def sos_piecewise():
+    """A Piecewise recourse cost by special ordered sets, which HiGHS does not take."""
+    m = pyo.ConcreteModel("sos_piecewise")
+    m.w = pyo.Param(mutable=True, initialize=8.0)
+    m.y = pyo.Var(bounds=(0, 6))
+    m.z = pyo.Var([1, 2], bounds=(0, 10))
+    m.penalty = pyo.Var([1, 2], bounds=(0, 100))
+    m.need = pyo.Constraint([1, 2], rule=lambda m, i: m.y + m.z[i] >= m.w)
+    m.curve = pyo.Piecewise(
+        [1, 2],
+        m.penalty,
+        m.z,
+        pw_pts={1: [0, 2, 5, 10], 2: [0, 4, 10]},
+        f_rule={1: [0, 6, 9, 30], 2: [0, 2, 9]},
+        pw_constr_type="EQ",
+        pw_repn="SOS2",
+        warn_domain_coverage=False,
+    )
+    m.cost = pyo.Objective(expr=2 * m.y + sum(m.penalty.values()))
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
