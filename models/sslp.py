@@ -12,12 +12,13 @@ import pyomo_csg as csg
 OVERFLOW_COST = 1000
 
 
-def build(servers=5, clients=25, seed=0):
-    """Return the annotated model of a random instance.
+def build(servers=5, clients=25, seed=0, most=None):
+    """Return the annotated model of a random instance, with at most `most` servers.
 
     Costs of a server are 40 to 80, demands 0 to 25 for each client and server, revenue
     one per unit; the servers together could serve about one and a half times what all
-    clients ask of their average server.
+    clients ask of their average server. A client turns up (1) or does not (0): the row
+    that assigns it is binary, so a scenario between the two has no solution.
     """
     rng = np.random.default_rng(seed)
     sites, people = range(1, servers + 1), range(1, clients + 1)
@@ -37,7 +38,7 @@ def build(servers=5, clients=25, seed=0):
     m.assigned = pyo.Var(m.sites, m.clients, within=pyo.Binary)
     m.overflow = pyo.Var(m.sites, within=pyo.NonNegativeReals)
 
-    m.most = pyo.Constraint(expr=sum(m.located.values()) <= servers)
+    m.most = pyo.Constraint(expr=sum(m.located.values()) <= (most or servers))
 
     @m.Constraint(m.sites)
     def capacity_limit(m, i):

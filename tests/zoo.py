@@ -284,6 +284,143 @@ def quadratic():
     return m
 
 
+@zoo
+def cross_products():
+    """A quadratic objective written as products, with an uncertain coefficient."""
+    m = pyo.ConcreteModel("cross_products")
+    m.w = pyo.Param([1, 2], mutable=True, initialize={1: 2.0, 2: 7.0})
+    m.y = pyo.Var(bounds=(0, 10))
+    m.z = pyo.Var([1, 2], bounds=(0, 10))
+    m.need = pyo.Constraint([1, 2], rule=lambda m, i: m.y + m.z[i] >= m.w[2])
+    m.cost = pyo.Objective(
+        expr=m.y * m.y
+        + 4 * m.z[1] * m.z[1]
+        + m.w[1] * m.z[1] * m.z[2]
+        + 3 * m.z[2] * m.z[2]
+    )
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+@zoo
+def hull():
+    """Nested and indexed disjuncts reformulated by gdp.hull."""
+    m = pyo.ConcreteModel("hull")
+    m.w = pyo.Param(mutable=True, initialize=6.0)
+    m.y = pyo.Var(bounds=(0, 10))
+    m.z = pyo.Var(bounds=(0, 20))
+    m.f = pyo.Var(bounds=(0, 20))
+    m.low = Disjunct()
+    m.low.c = pyo.Constraint(expr=m.z <= 1)
+    m.high = Disjunct()
+    m.high.c = pyo.Constraint(expr=m.z >= 2)
+    m.high.part = Disjunct([1, 2])
+    m.high.part[1].c = pyo.Constraint(expr=m.f >= 4)
+    m.high.part[2].c = pyo.Constraint(expr=m.f + m.z >= 7)
+    m.high.inner = Disjunction(expr=[m.high.part[1], m.high.part[2]])
+    m.outer = Disjunction(expr=[m.low, m.high])
+    m.need = pyo.Constraint(expr=m.y + m.z >= m.w)
+    m.cost = pyo.Objective(expr=3 * m.y + 2 * m.z + m.f)
+    pyo.TransformationFactory("gdp.hull").apply_to(m)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+@zoo
+def loose_components():
+    """Lists, an index of Any, sparse and default Params, an immutable indexed Param."""
+    m = pyo.ConcreteModel("loose_components")
+    m.rate = pyo.Param([1, 2, 3], initialize={1: 1.0, 2: 2.0, 3: 1.5})
+    m.w = pyo.Param([1, 2, 3], mutable=True, default=5.0, initialize={2: 4.0})
+    m.y = pyo.VarList(bounds=(0, 10))
+    m.z = pyo.Var(pyo.Any, dense=False, bounds=(0, 20))
+    m.rows = pyo.ConstraintList()
+    cost = 0
+    for i in (1, 2, 3):
+        y = m.y.add()
+        cost += y + 3 * m.z["late", i]
+        m.rows.add(m.rate[i] * y + m.z["late", i] >= m.w[i])
+        m.rows.add(y <= 4)
+    m.skipped = pyo.Constraint([1, 2], rule=lambda m, i: pyo.Constraint.Skip)
+    m.cost = pyo.Objective(expr=cost)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+@zoo
+def dead_expressions():
+    """Expressions on variables that no active part uses, alive and in a dead Block."""
+    m = pyo.ConcreteModel("dead_expressions")
+    m.w = pyo.Param(mutable=True, initialize=6.0)
+    m.y = pyo.Var(bounds=(0, 10))
+    m.z = pyo.Var(bounds=(0, 20))
+    m.off = pyo.Block()
+    m.off.u = pyo.Var()
+    m.off.e = pyo.Expression(expr=m.off.u + m.z + 1)
+    m.off.used = pyo.Expression(expr=2 * m.z + m.w)
+    m.off.deactivate()
+    m.report = pyo.Expression(expr=m.off.u * m.z)
+    m.need = pyo.Constraint(expr=m.y + m.off.used >= 3 * m.w)
+    m.cost = pyo.Objective(expr=m.y + 3 * m.z)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+@zoo
+def from_abstract():
+    """An instance of an AbstractModel, made from data."""
+    m = pyo.AbstractModel("from_abstract")
+    m.sites = pyo.Set()
+    m.need = pyo.Param(m.sites, mutable=True, within=pyo.NonNegativeReals)
+    m.size = pyo.Var(m.sites, bounds=(0, 10))
+    m.short = pyo.Var(m.sites, within=pyo.NonNegativeReals)
+    m.serve = pyo.Constraint(
+        m.sites, rule=lambda m, s: m.size[s] + m.short[s] >= m.need[s]
+    )
+    m.cost = pyo.Objective(
+        rule=lambda m: sum(m.size[s] + 2.5 * m.short[s] for s in m.sites)
+    )
+    data = {None: {"sites": {None: ["a", "b"]}, "need": {"a": 4.0, "b": 7.0}}}
+    instance = m.create_instance(data)
+    csg.annotate(instance, first_stage_variables="size", uncertain_params="need")
+    return instance
+
+
+@zoo
+def units():
+    """Params and Vars with units."""
+    m = pyo.ConcreteModel("units")
+    kg = pyo.units.kg
+    m.w = pyo.Param([1, 2], mutable=True, initialize=5.0, units=kg)
+    m.y = pyo.Var(bounds=(0, 10), units=kg)
+    m.z = pyo.Var([1, 2], bounds=(0, 10), units=kg)
+    m.need = pyo.Constraint([1, 2], rule=lambda m, i: m.y + m.z[i] >= m.w[i])
+    m.cost = pyo.Objective(expr=m.y + 3 * m.z[1] + 2 * m.z[2])
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+@zoo
+def long_chain():
+    """Named Expressions, each on the one before, three hundred deep."""
+    m = pyo.ConcreteModel("long_chain")
+    steps = range(1, 301)
+    m.w = pyo.Param([1, 300], mutable=True, initialize=2.0)
+    m.y = pyo.Var(bounds=(0, 10))
+    m.x = pyo.Var([1, 200, 300], bounds=(0, 10))
+    m.stock = pyo.Expression([0, *steps])
+    m.stock[0] = m.y
+    for t in steps:
+        change = m.x[t] if t in (1, 200, 300) else 0
+        change -= m.w[t] if t in (1, 300) else 0
+        m.stock[t] = m.stock[t - 1] + change
+    m.final = pyo.Constraint(expr=m.stock[300] >= 0)
+    m.spare = pyo.Constraint(expr=m.stock[200] - m.x[1] <= 12)
+    m.cost = pyo.Objective(expr=2 * m.y + sum(m.x.values()) * 3)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
 def sos_piecewise():
     """A Piecewise recourse cost by special ordered sets, which HiGHS does not take."""
     m = pyo.ConcreteModel("sos_piecewise")

@@ -59,8 +59,16 @@ def annotate(
         model, first_stage_variables, Var, "first_stage_variables"
     )
     params, more = select(model, uncertain_params, Param, "uncertain_params")
-    if problems or more:
-        raise AnnotationError(f"Cannot annotate '{model.name}'", problems + more)
+    problems += more
+    for name in (FIRST_STAGE, UNCERTAIN):
+        taken = model.component(name)
+        if taken is not None and taken.ctype is not Suffix:
+            problems.append(
+                f"'{name}' is the name of a {taken.ctype.__name__} of the model, but "
+                "the marks are kept under that name; rename it"
+            )
+    if problems:
+        raise AnnotationError(f"Cannot annotate '{model.name}'", problems)
     _store(model, FIRST_STAGE, variables)
     _store(model, UNCERTAIN, params)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,33 @@ if TYPE_CHECKING:
 _MOST_PROBLEMS = 10
 _WEIGHT_TOLERANCE = 1e-6
 _INTEGER_TOLERANCE = 1e-5
+
+
+class Doors:
+    """Lets several checks speak before anything is refused.
+
+    Parameters
+    ----------
+    subject : str
+        What the one error is about.
+    """
+
+    def __init__(self, subject: str):
+        self._subject = subject
+        self._problems: list[str] = []
+
+    def check(self, argument: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return what the function does, or keep its problems and return None."""
+        try:
+            return function(*args)
+        except DataError as error:
+            self._problems += [f"{argument}: {problem}" for problem in error.problems]
+            return None
+
+    def close(self) -> None:
+        """Raise all that was found as one DataError."""
+        if self._problems:
+            raise DataError(self._subject, self._problems)
 
 
 def scenario_array(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
@@ -74,8 +101,11 @@ def decision_vector(two_stage: TwoStageModel, decision: Any) -> np.ndarray:
     return vector
 
 
-def weight_vector(weights: Any, count: int) -> np.ndarray:
+def weight_vector(weights: Any, scenarios: np.ndarray | None) -> np.ndarray | None:
     """Return the weights of K scenarios: checked, summing to 1; None means 1/K each."""
+    if scenarios is None:  # they were refused themselves
+        return None
+    count = len(scenarios)
     if weights is None:
         return np.full(count, 1 / count)
     subject = "The weights do not fit the scenarios"
@@ -113,7 +143,11 @@ def _vector(values: Any, components: list[Any], subject: str) -> np.ndarray:
 
 
 def _floats(values: Any, subject: str) -> np.ndarray:
+    if values is None:
+        _refuse(subject, "not given")
     try:
+        if np.asarray(values).dtype.kind in "US":
+            raise ValueError("there is text among them")
         return np.array(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise DataError(subject, [f"not all are numbers: {error}"]) from None
@@ -137,16 +171,27 @@ def _refuse_values(two_stage: TwoStageModel, array: np.ndarray, subject: str) ->
     problems = []
     for column, param in zip(array.T, two_stage.uncertain_params, strict=True):
         domain = param.parent_component().domain
+        validated = param.parent_component()._validate is not None
         for row, x in enumerate(column.tolist(), start=1):
             if not np.isfinite(x):
                 found = f"is {x}; give a finite number"
             elif x not in domain:
                 found = f"is {x:g}, outside its domain {domain.name}"
+            elif validated and not _is_valid(param, x):
+                found = f"is {x:g}, which the Param's validate= refuses"
             else:
                 continue
             place = f" in scenario {row}" if len(array) > 1 else ""
             problems.append(f"'{param.name}'{place} {found}")
     _refuse(subject, *problems)
+
+
+def _is_valid(param: Any, x: float) -> bool:
+    try:
+        param.parent_component()._validate_value(param.index(), x, data=param)
+    except ValueError:
+        return False
+    return True
 
 
 def _refuse(subject: str, *found: str) -> None:

@@ -20,7 +20,19 @@ from pyomo_csg.stages.selection import belongs
 _UNDERSTOOD = {
     *("Var", "BooleanVar", "Param", "Set", "RangeSet", "SetOf", "Expression"),
     *("Constraint", "SOSConstraint", "Objective", "Block", "Suffix"),
-    *("BuildAction", "BuildCheck", "ExternalFunction"),
+    *("BuildAction", "BuildCheck", "ExternalFunction", "Port", "ContinuousSet"),
+}
+_REFORMULATIONS = {
+    kind: f"apply TransformationFactory('{name}') first"
+    for kind, name in {
+        "Disjunction": "gdp.bigm",
+        "Disjunct": "gdp.bigm",
+        "LogicalConstraint": "core.logical_to_linear",
+        "Arc": "network.expand_arcs",
+        "DerivativeVar": "dae.finite_difference",
+        "Integral": "dae.finite_difference",
+        "Complementarity": "mpec.simple_disjunction",
+    }.items()
 }
 
 
@@ -62,11 +74,10 @@ def unknown_component_problems(model: BlockData) -> Iterator[str]:
         for component in block.component_objects(active=True, descend_into=False):
             kind = component.ctype.__name__
             if kind not in _UNDERSTOOD:
-                yield (
-                    f"{kind} '{component.name}' is not algebraic; reformulate it "
-                    "first (for disjunctions and logic: "
-                    "TransformationFactory('gdp.bigm').apply_to(model))"
+                remedy = _REFORMULATIONS.get(
+                    kind, "reformulate it into Constraints first"
                 )
+                yield f"{kind} '{component.name}' is not algebraic; {remedy}"
 
 
 def param_problems(params: list[ComponentData], rows: list[Row]) -> Iterator[str]:
@@ -120,6 +131,17 @@ def variable_problems(
             "objective; fix it, or leave it out of the model (an index set of the "
             "members in use keeps a Var sparse)"
         )
+
+
+def foreign_problems(model: BlockData, rows: list[Row]) -> Iterator[str]:
+    """Yield the variables and Params in use that do not stand on the model."""
+    for row in rows:
+        foreign = [c for c in (*row.variables, *row.params) if not belongs(model, c)]
+        if foreign:
+            yield (
+                f"'{row.name}' refers to {_names(foreign)}, which stands outside "
+                f"'{model.name}'; annotate the model that holds both"
+            )
 
 
 def active_objectives(model: BlockData) -> list[ComponentData]:

@@ -21,12 +21,19 @@ def split_cost(expr: Any, uncertainty: Uncertainty) -> tuple[Any, Any]:
     -------
     first_stage, recourse : expressions whose sum is ``expr``
     """
+    try:
+        return _split(expr, uncertainty)
+    except RecursionError:  # a very long chain of named Expressions
+        return (0, expr) if uncertainty.touches(expr) else (expr, 0)
+
+
+def _split(expr: Any, uncertainty: Uncertainty) -> tuple[Any, Any]:
     if not uncertainty.touches(expr):
         return expr, 0
     terms = _terms(expr, uncertainty)
     if terms is None:
         return 0, expr
-    sides = [split_cost(term, uncertainty) for term in terms]
+    sides = [_split(term, uncertainty) for term in terms]
     first_stage = [h for h, _ in sides if not is_zero(h)]
     if not first_stage:
         return 0, expr

@@ -6,7 +6,7 @@ import os
 
 import networkx as nx
 
-from pyomo_csg.errors import ModelError
+from pyomo_csg.errors import DataError
 
 _MOST_NODES = 150
 _COLUMNS = {
@@ -29,7 +29,7 @@ def draw(graph: nx.Graph, path: str | os.PathLike[str], title: str) -> None:
             f"its graph has {len(graph)} nodes and a picture stays readable up to "
             f"{_MOST_NODES}; draw a part of two_stage.graph with networkx"
         )
-        raise ModelError(f"'{title}' is too large to draw", [found])
+        raise DataError(f"'{title}' is too large to draw", [found])
     from matplotlib.figure import Figure  # slow to import, and seldom needed
 
     columns = {node: _column(graph.nodes[node]) for node in graph}

@@ -12,7 +12,6 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.base.component import ComponentData
 from pyomo.core.base.constraint import Constraint
 from pyomo.core.base.sos import SOSConstraint
-from pyomo.core.expr.visitor import identify_mutable_parameters, identify_variables
 
 FIRST = "first"
 RECOURSE = "recourse"
@@ -38,16 +37,29 @@ class Uncertainty:
         if expr.__class__ in native_types:
             return False
         known = self._known.get(id(expr))
-        if known is None:
-            known = self._known[id(expr)] = (expr, self._look(expr))
-        return known[1]
+        return self._look(expr) if known is None else known[1]
 
     def _look(self, expr: Any) -> bool:
-        if expr.is_expression_type():
-            return any(map(self.touches, expr.args))
-        if expr.is_variable_type():
-            return id(expr) not in self._first_stage
-        return id(expr) in self._uncertain
+        # A stack of our own: chains of named Expressions outgrow Python's.
+        stack, known = [expr], self._known
+        while stack:
+            node = stack[-1]
+            if not node.is_expression_type():
+                known[id(node)] = (stack.pop(), self._is_recourse(node))
+                continue
+            args = [arg for arg in node.args if arg.__class__ not in native_types]
+            unknown = [arg for arg in args if id(arg) not in known]
+            if unknown:
+                stack.extend(unknown)
+            else:
+                touches = any(known[id(arg)][1] for arg in args)
+                known[id(node)] = (stack.pop(), touches)
+        return known[id(expr)][1]
+
+    def _is_recourse(self, leaf: Any) -> bool:
+        if leaf.is_variable_type():
+            return id(leaf) not in self._first_stage
+        return id(leaf) in self._uncertain
 
 
 @dataclass(frozen=True)
@@ -77,14 +89,30 @@ def expression_row(
     name: str, kind: str, component: ComponentData, stage: str, expr: Any
 ) -> Row:
     """Return the row of one expression."""
-    return Row(
-        name,
-        kind,
-        component,
-        stage,
-        list(identify_variables(expr, include_fixed=True)),
-        list(identify_mutable_parameters(expr)),
-    )
+    variables, params = leaves(expr)
+    return Row(name, kind, component, stage, variables, params)
+
+
+def leaves(expr: Any) -> tuple[list[Any], list[Any]]:
+    """Return the variables, fixed ones too, and mutable Params of an expression.
+
+    In one walk, and a plain one: with Pyomo's own, identify_variables and
+    identify_mutable_parameters, this would be most of the time of the analysis.
+    """
+    variables: dict[int, Any] = {}
+    params: dict[int, Any] = {}
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if node.__class__ in native_types:
+            continue
+        if node.is_expression_type():
+            stack.extend(node.args)
+        elif node.is_variable_type():
+            variables[id(node)] = node
+        elif node.is_parameter_type():
+            params[id(node)] = node
+    return list(variables.values())[::-1], list(params.values())[::-1]
 
 
 def incidence_graph(

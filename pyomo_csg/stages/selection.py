@@ -11,7 +11,7 @@ from pyomo.common.numeric_types import native_numeric_types
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.component import Component, ComponentBase
 from pyomo.core.base.componentuid import ComponentUID
-from pyomo.core.base.indexed_component import IndexedComponent_slice
+from pyomo.core.base.indexed_component import IndexedComponent, IndexedComponent_slice
 from pyomo.core.base.param import Param
 from pyomo.core.base.var import Var
 
@@ -68,34 +68,50 @@ def _resolve(model: BlockData, item: Any, argument: str) -> Iterator[Any]:
     if isinstance(item, str):
         yield from _resolve_name(model, item, argument)
     elif isinstance(item, IndexedComponent_slice):
-        found = list(item)
-        yield from found or [f"{argument}: the slice '{item}' matches nothing"]
+        yield from _resolve_slice(model, item, argument)
     elif isinstance(item, ComponentBase):
-        yield item
+        # A Reference stands for what it shows; an index of it may be a slice.
+        yield from item.values() if _is_reference(item) else (item,)
     elif item.__class__ in native_numeric_types:
         yield (
-            f"{argument}: the plain number {item} was given. An element of a Param "
-            "that is not mutable is just a number: declare the Param with "
+            f"{argument}: the plain number {item} was given; an element of a Param that "
+            "is not mutable is just a number. If this is one, declare the Param with "
             "mutable=True and build the model again"
         )
     else:
         yield (
-            f"{argument}: {item!r} of type {type(item).__name__} was given; expected "
-            "a component, an element of one, a slice, a name, or an iterable of those"
+            f"{argument}: '{item}' of type {type(item).__name__} was given; expected a "
+            "component, an element of one, a slice, a name, or an iterable of those"
         )
+
+
+def _resolve_slice(
+    model: BlockData, item: IndexedComponent_slice, argument: str
+) -> Iterator[Any]:
+    try:
+        found = list(item)
+    except (AttributeError, KeyError) as error:
+        yield f"{argument}: the slice '{item}' does not fit the model: {error}"
+        return
+    numbers = [
+        element for element in found if element.__class__ in native_numeric_types
+    ]
+    if not found:
+        yield f"{argument}: the slice '{item}' matches nothing"
+    elif numbers:
+        yield from _resolve(model, numbers[0], f"{argument}, in the slice '{item}'")
+    else:
+        for element in found:
+            yield from _resolve(model, element, argument)
 
 
 def _resolve_name(model: BlockData, name: str, argument: str) -> Iterator[Any]:
     try:
         found = ComponentUID(name).find_component_on(model)
-    except (ValueError, TypeError, OSError):
-        found = None
-    if isinstance(found, IndexedComponent_slice):
+    except (ValueError, TypeError, AttributeError, KeyError, AssertionError, OSError):
+        found = None  # Pyomo raises each of these for some text that is no name
+    if isinstance(found, (IndexedComponent_slice, ComponentBase)):
         yield from _resolve(model, found, argument)
-    elif found is not None and found.parent_block() is None:
-        yield from found.values()  # wildcards are answered with a Reference
-    elif found is not None:
-        yield found
     else:
         known = [c.name for c in model.component_objects((Var, Param))]
         near = difflib.get_close_matches(name, known, n=3)
@@ -128,6 +144,10 @@ def _misfit(
         missing = "has no value; give it one" if ctype is Param else "has no elements"
         return f"{argument}: {ctype.__name__} '{found.name}' {missing}"
     return None
+
+
+def _is_reference(item: ComponentBase) -> bool:
+    return isinstance(item, IndexedComponent) and item.is_reference()
 
 
 def _members(found: ComponentBase) -> list[ComponentBase]:

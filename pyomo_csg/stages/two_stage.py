@@ -51,6 +51,8 @@ class TwoStageModel:
     model : ConcreteModel
     objective : ObjectiveData
         The active objective.
+    uncertainty : Uncertainty
+        Its ``touches(expr)`` says whether an expression belongs to the recourse.
     sense : ObjectiveSense
     first_stage_variables, recourse_variables : list of VarData
     uncertain_params : list of ParamData
@@ -82,23 +84,31 @@ class TwoStageModel:
 
     def __init__(self, model: BlockData):
         refuse_unbuilt(model)
-        self._refuse(model, checks.annotation_problems(model))
+        objectives = checks.active_objectives(model)
+        structure = [
+            *checks.objective_problems(objectives),
+            *checks.unknown_component_problems(model),
+        ]
+        unmarked = list(checks.annotation_problems(model))
+        if unmarked:
+            self._refuse(model, unmarked + structure)
         self.model = model
         self.first_stage_variables: list[Any] = annotated(model, FIRST_STAGE) or []
         self.uncertain_params: list[Any] = annotated(model, UNCERTAIN) or []
         self.uncertainty = Uncertainty(
             self.first_stage_variables, self.uncertain_params
         )
-        objectives = checks.active_objectives(model)
         self._rows = list(constraint_rows(model, self.uncertainty))
-        self._rows += [row for o in objectives for row in self._cost_rows(o)]
+        costs = [split_cost(o.expr, self.uncertainty) for o in objectives]
+        for objective, sides in zip(objectives, costs, strict=True):
+            self._rows += self._cost_rows(objective, sides)
         variables = checks.model_variables(model, self._rows)
         bounds = self._bound_rows(variables)
         self._refuse(
             model,
             [
-                *checks.objective_problems(objectives),
-                *checks.unknown_component_problems(model),
+                *structure,
+                *checks.foreign_problems(model, self._rows),
                 *checks.param_problems(self.uncertain_params, self._rows + bounds),
                 *checks.variable_problems(
                     variables, self.first_stage_variables, self._rows
@@ -109,21 +119,19 @@ class TwoStageModel:
         self.objective: ComponentData = objectives[0]
         self.sense: ObjectiveSense = self.objective.sense
         self.recourse_variables = [v for v in variables if self.uncertainty.touches(v)]
-        self.first_stage_cost, self.recourse_cost = split_cost(
-            self.objective.expr, self.uncertainty
-        )
+        ((self.first_stage_cost, self.recourse_cost),) = costs
 
-    @property
+    @cached_property
     def first_stage_constraints(self) -> list[Any]:
         """Active constraints on first-stage variables and certain data alone."""
         return self._constraints(FIRST)
 
-    @property
+    @cached_property
     def recourse_constraints(self) -> list[Any]:
         """Active constraints that touch a recourse variable or an uncertain Param."""
         return self._constraints(RECOURSE)
 
-    @property
+    @cached_property
     def uncertain_bounds(self) -> list[Any]:
         """Variables, of either stage, that have an uncertain Param in a bound."""
         return list(unique(row.component for row in self._rows if row.kind == "bound"))
@@ -152,7 +160,7 @@ class TwoStageModel:
 
         Raises
         ------
-        ModelError
+        DataError
             If the model is too large for a picture that one can read.
         """
         draw(self.graph, path, self.model.name)
@@ -167,16 +175,13 @@ class TwoStageModel:
             if row.kind == "constraint" and row.stage == stage
         ]
 
-    def _cost_rows(self, objective: ComponentData) -> list[Row]:
-        sides = zip(
-            ("first-stage cost", "recourse cost"),
-            (FIRST, RECOURSE),
-            split_cost(objective.expr, self.uncertainty),
-            strict=True,
-        )
+    def _cost_rows(self, objective: ComponentData, sides: tuple[Any, Any]) -> list[Row]:
+        labels = (("first-stage cost", FIRST), ("recourse cost", RECOURSE))
         return [
-            expression_row(f"{objective.name} ({side})", "cost", objective, stage, expr)
-            for side, stage, expr in sides
+            expression_row(
+                f"{objective.name} ({label})", "cost", objective, stage, expr
+            )
+            for (label, stage), expr in zip(labels, sides, strict=True)
             if not is_zero(expr)
         ]
 

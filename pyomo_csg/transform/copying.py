@@ -20,7 +20,7 @@ from pyomo.core.expr import ceil, floor
 from pyomo.core.expr.numeric_expr import MonomialTermExpression
 
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.incidence import Uncertainty
+from pyomo_csg.stages.incidence import Uncertainty, leaves
 from pyomo_csg.transform.removal import suffix_entries
 
 _WHOLE = 1e-9  # how far from a whole number still counts as one
@@ -82,15 +82,21 @@ class RecoursePart:
             for con in members:
                 copies[id(con)] = copy.add(con.index(), substitute(con.expr))
         for component, members in self._sos:
-            home.add(component, _sos_copy(component, members, copies), copies)
+            copy = home.add(component, _sos_copy(component, members, copies), copies)
+            copy._rule = None  # spent, and it would not pickle
         self._restrict_first_stage(block, substitute)
         self._copy_suffixes(copies)
         return substitute(self._two_stage.recourse_cost)
 
     def _named_expressions(self) -> Iterator[Any]:
-        for e in self._model.component_data_objects(Expression):
+        """Yield those of active Blocks that refer to nothing outside the program."""
+        known = {id(v) for v in self._two_stage.first_stage_variables}
+        known.update(id(v) for v in self._two_stage.recourse_variables)
+        for e in self._model.component_data_objects(Expression, active=True):
             if e.expr is not None and self._uncertainty.touches(e.expr):
-                yield e
+                variables, _ = leaves(e.expr)
+                if all(id(v) in known for v in variables):
+                    yield e
 
     def _copy_params(self, home: _Homes, copies: dict, outcome: list[float]) -> None:
         for component, members in self._params:
@@ -193,9 +199,9 @@ class Substitution:
             return MonomialTermExpression(
                 (coefficient, self._copies.get(id(variable), variable))
             )
-        if not self._touches(expr):
+        if not self._touches(expr) or not expr.is_expression_type():
             return expr
-        if expr.is_named_expression_type():  # of a Block that is not active
+        if expr.is_named_expression_type():  # one that is no part of the copy
             return self(expr.args[0])
         return expr.create_node_with_local_data([self(arg) for arg in expr.args])
 
@@ -209,6 +215,7 @@ class _Homes:
     def add(
         self, component: ComponentBase, copy: ComponentBase, copies: dict[int, Any]
     ) -> Any:
+        copy.doc = component.doc
         self._block(component.parent_block()).add_component(component.local_name, copy)
         copies[id(component)] = copy
         return copy

@@ -9,7 +9,7 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.base.transformation import Transformation, TransformationFactory
 
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.arrays import scenario_array, weight_vector
+from pyomo_csg.stages.arrays import Doors, scenario_array, weight_vector
 from pyomo_csg.transform.program import Program
 
 
@@ -59,8 +59,12 @@ class ExtensiveForm(Transformation):
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self.CONFIG(kwds)
         two_stage = TwoStageModel(model)
-        scenarios = scenario_array(two_stage, config.scenarios)
-        weights = weight_vector(config.weights, len(scenarios))
-        program = Program(two_stage)
-        program.add_scenarios(scenarios, weights)
-        program.optimize(program.expected_cost())
+        doors = Doors(f"The data does not fit '{model.name}'")
+        scenarios = doors.check(
+            "scenarios", scenario_array, two_stage, config.scenarios
+        )
+        weights = doors.check("weights", weight_vector, config.weights, scenarios)
+        doors.close()
+        with Program(two_stage) as program:
+            program.add_scenarios(scenarios, weights)
+            program.optimize(program.expected_cost())

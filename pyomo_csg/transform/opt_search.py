@@ -18,7 +18,12 @@ from pyomo.core.base.transformation import Transformation, TransformationFactory
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.arrays import outcome_vector, scenario_array, weight_vector
+from pyomo_csg.stages.arrays import (
+    Doors,
+    outcome_vector,
+    scenario_array,
+    weight_vector,
+)
 from pyomo_csg.transform.program import Program
 
 
@@ -91,32 +96,39 @@ class OptSearch(Transformation):
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self.CONFIG(kwds)
         two_stage = TwoStageModel(model)
-        scenarios = scenario_array(two_stage, config.scenarios)
-        weights = weight_vector(config.weights, len(scenarios))
-        outcome = outcome_vector(two_stage, config.outcome)
-        value = _finite(config.optimal_value)
-        program = Program(two_stage)
-        program.add_scenarios(scenarios, weights)
-        program.add_outcome(outcome)
-        slack = config.tolerance * max(1.0, abs(value))
+        doors = Doors(f"The data does not fit '{model.name}'")
+        scenarios = doors.check(
+            "scenarios", scenario_array, two_stage, config.scenarios
+        )
+        weights = doors.check("weights", weight_vector, config.weights, scenarios)
+        outcome = doors.check("outcome", outcome_vector, two_stage, config.outcome)
+        value = doors.check(
+            "optimal_value", _finite, "optimal_value", config.optimal_value
+        )
+        tolerance = doors.check("tolerance", _finite, "tolerance", config.tolerance)
+        doors.close()
         sense = two_stage.sense
-        program.csg.cut_bound = Param(mutable=True, initialize=value + sense * slack)
-        worse, better = program.expected_cost(), program.csg.cut_bound
-        if sense == maximize:
-            worse, better = better, worse
-        program.csg.optimality_cut = Constraint(expr=worse <= better)
-        program.optimize(program.outcome_cost())
+        with Program(two_stage) as program:
+            program.add_scenarios(scenarios, weights)
+            program.add_outcome(outcome)
+            bound = value + sense * tolerance * max(1.0, abs(value))
+            program.csg.cut_bound = Param(mutable=True, initialize=bound)
+            worse, better = program.expected_cost(), program.csg.cut_bound
+            if sense == maximize:
+                worse, better = better, worse
+            program.csg.optimality_cut = Constraint(expr=worse <= better)
+            program.optimize(program.outcome_cost())
 
 
-def _finite(value: Any) -> float:
+def _finite(name: str, value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = float("nan")
     if abs(number) < float("inf"):
         return number
-    found = (
-        f"optimal_value is {value!r}; give the optimal value of csg.extensive_form on "
-        "the same scenarios"
-    )
-    raise DataError("The optimality cut needs a bound", [found])
+    hint = {
+        "optimal_value": "give the optimal value of csg.extensive_form on the same scenarios",
+        "tolerance": "give a number such as 1e-9",
+    }
+    raise DataError("The cut needs a bound", [f"it is {value!r}; {hint[name]}"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from pyomo.common.gc_manager import PauseGC
@@ -11,11 +11,14 @@ from pyomo.core.base.expression import Expression
 from pyomo.core.base.param import Param
 from pyomo.core.base.set import RangeSet
 from pyomo.core.expr.numeric_expr import SumExpression
+from pyomo.core.expr.numvalue import polynomial_degree
 
 from pyomo_csg.errors import ModelError
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.transform.copying import RecoursePart
 from pyomo_csg.transform.removal import RecourseRemoval
+
+_NAMES = ("scenario", "outcome", "csg")
 
 
 class Program:
@@ -24,6 +27,9 @@ class Program:
     What is ours and not the user's stands in the Block ``csg``: ``first_stage_cost``,
     for the scenarios ``weight[k]`` and ``recourse_cost[k]``, for an outcome
     ``outcome_cost``. The objective keeps its name and place.
+
+    Use it in a ``with`` statement: if something fails in it, what was added to the model
+    is taken away again.
 
     Parameters
     ----------
@@ -37,14 +43,27 @@ class Program:
         self._model = two_stage.model
         self._recourse = RecoursePart(two_stage)
         self._original = RecourseRemoval(two_stage)
+
+    def __enter__(self) -> Self:
         self.csg = self._model.csg = Block()
-        self.csg.first_stage_cost = Expression(expr=two_stage.first_stage_cost)
+        self.csg.first_stage_cost = Expression(expr=self._two_stage.first_stage_cost)
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            for name in _NAMES:
+                if self._model.component(name) is not None:
+                    self._model.del_component(name)
 
     def add_scenarios(self, scenarios: np.ndarray, weights: np.ndarray) -> None:
         """Copy the recourse into ``scenario[k]`` for each scenario."""
         numbers = self.csg.scenarios = RangeSet(len(scenarios))
+        # Of p*(x*y), p being mutable, Pyomo's standard_repn makes no quadratic term.
+        linear = polynomial_degree(self._two_stage.recourse_cost) in (0, 1)
         self.csg.weight = Param(
-            numbers, mutable=True, initialize=dict(enumerate(weights.tolist(), start=1))
+            numbers,
+            mutable=linear,
+            initialize=dict(enumerate(weights.tolist(), start=1)),
         )
         self.csg.recourse_cost = Expression(numbers)
         self._model.scenario = Block(numbers)
@@ -79,7 +98,7 @@ def _refuse_taken_names(two_stage: TwoStageModel) -> None:
     taken = [
         f"{found.ctype.__name__} '{found.name}' has a name that the program needs for "
         "itself; rename it"
-        for name in ("scenario", "outcome", "csg")
+        for name in _NAMES
         if (found := two_stage.model.component(name)) is not None
     ]
     if taken:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-from pyomo.common.collections import ComponentSet
 from pyomo.common.config import ConfigDict, ConfigValue, document_class_CONFIG
 from pyomo.core.base.block import BlockData
-from pyomo.core.base.constraint import Constraint
+from pyomo.core.base.sos import SOSConstraint
 from pyomo.core.base.transformation import Transformation, TransformationFactory
 from pyomo.core.expr.numvalue import value
 from pyomo.core.expr.visitor import replace_expressions
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.arrays import decision_vector, outcome_vector
+from pyomo_csg.stages.arrays import Doors, decision_vector, outcome_vector
 from pyomo_csg.transform.program import Program
 
 _TOLERANCE = 1e-6
@@ -69,45 +67,68 @@ class Recourse(Transformation):
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self.CONFIG(kwds)
         two_stage = TwoStageModel(model)
-        decision = decision_vector(two_stage, config.decision)
-        outcome = outcome_vector(two_stage, config.outcome)
-        _refuse_infeasible(two_stage, decision)
-        program = Program(two_stage)
-        program.add_outcome(outcome)
-        program.optimize(program.outcome_cost())
-        for v, x in zip(two_stage.first_stage_variables, decision, strict=True):
+        doors = Doors(f"The data does not fit '{model.name}'")
+        decision = doors.check("decision", decision_vector, two_stage, config.decision)
+        outcome = doors.check("outcome", outcome_vector, two_stage, config.outcome)
+        if decision is not None:
+            doors.check("decision", _refuse_infeasible, two_stage, decision.tolist())
+        doors.close()
+        with Program(two_stage) as program:
+            program.add_outcome(outcome)
+            program.optimize(program.outcome_cost())
+        for v, x in zip(
+            two_stage.first_stage_variables, decision.tolist(), strict=True
+        ):
             v.fix(x, skip_validation=True)
         for con in two_stage.first_stage_constraints:
             con.deactivate()
 
 
-def _refuse_infeasible(two_stage: TwoStageModel, decision: np.ndarray) -> None:
+def _refuse_infeasible(two_stage: TwoStageModel, decision: list[float]) -> None:
     """Raise if the decision breaks a bound, a fixing or a constraint of the first stage."""
     variables = two_stage.first_stage_variables
     problems = [
         f"'{v.name}' is {x:g}, but it is {rule}"
-        for v, x in zip(variables, decision.tolist(), strict=True)
+        for v, x in zip(variables, decision, strict=True)
         for rule in _broken_rules(two_stage, v, x)
     ]
-    placed = {id(v): x for v, x in zip(variables, decision.tolist(), strict=True)}
+    placed = {id(v): x for v, x in zip(variables, decision, strict=True)}
     for con in two_stage.first_stage_constraints:
-        if con.ctype is Constraint:
-            body = value(replace_expressions(con.body, placed))
-            if _outside(body, value(con.lower), value(con.upper)):
-                problems.append(
-                    f"it breaks the first-stage constraint '{con.name}': {con.expr} "
-                    f"with {body:g} in the middle"
-                )
+        broken = _broken_set if con.ctype is SOSConstraint else _broken_constraint
+        if found := broken(con, placed):
+            problems.append(
+                f"it breaks the first-stage constraint '{con.name}': {found}"
+            )
     if problems:
-        raise DataError(f"The decision does not fit '{two_stage.model.name}'", problems)
+        raise DataError("The decision is not feasible", problems)
 
 
 def _broken_rules(two_stage: TwoStageModel, v: Any, x: float) -> Iterator[str]:
     if v.fixed and _outside(x, v.value, v.value):
         yield f"fixed at {v.value:g}"
-    moving = ComponentSet(two_stage.uncertain_bounds)
-    if v not in moving and _outside(x, *v.bounds):
-        yield f"bounded by {v.bounds}"
+    moves = two_stage.uncertainty.touches
+    lower = None if moves(v.lower) else value(v.lower)
+    upper = None if moves(v.upper) else value(v.upper)
+    if _outside(x, lower, upper):
+        yield f"bounded by ({lower}, {upper})"
+
+
+def _broken_constraint(con: Any, placed: dict[int, float]) -> str | None:
+    try:
+        body = value(replace_expressions(con.body, placed))
+    except (ValueError, ZeroDivisionError, OverflowError) as error:
+        return f"{con.expr} cannot be evaluated ({error})"
+    if _outside(body, value(con.lower), value(con.upper)):
+        return f"{con.expr} with {body:g} in the middle"
+    return None
+
+
+def _broken_set(sos: Any, placed: dict[int, float]) -> str | None:
+    ordered = sorted(sos.get_items(), key=lambda item: item[1])
+    used = [k for k, (v, _) in enumerate(ordered) if abs(placed[id(v)]) > _TOLERANCE]
+    if used and used[-1] - used[0] >= sos.level:
+        return f"at most {sos.level} neighbours may differ from 0"
+    return None
 
 
 def _outside(x: float, lower: float | None, upper: float | None) -> bool:

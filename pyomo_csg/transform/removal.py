@@ -15,10 +15,12 @@ from pyomo.core.base.indexed_component import IndexedComponent
 from pyomo.core.base.logical_constraint import LogicalConstraint
 from pyomo.core.base.objective import Objective
 from pyomo.core.base.param import Param
+from pyomo.core.base.set import Set
 from pyomo.core.base.sos import SOSConstraint
 from pyomo.core.base.suffix import Suffix
 from pyomo.core.base.var import Var
 from pyomo.gdp import Disjunct, Disjunction
+from pyomo.network import Arc, Port
 
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.annotation import FIRST_STAGE, UNCERTAIN
@@ -52,6 +54,8 @@ class RecourseRemoval:
             BooleanVar: lambda _: True,
             LogicalConstraint: lambda _: True,
             Disjunction: lambda _: True,
+            Port: lambda _: True,
+            Arc: lambda _: True,
         }
 
     def run(self) -> None:
@@ -64,11 +68,21 @@ class RecourseRemoval:
             if not self._touches(v):
                 v.setlb(None if self._touches(v.lower) else v.lower)
                 v.setub(None if self._touches(v.upper) else v.upper)
+                v.parent_component()._rule_bounds = None
         for block in list(_all_blocks(self._model)):
             for component in list(block.component_objects(descend_into=False)):
                 if _is_reference(component) and self._shows_recourse(component):
                     block.del_component(component)
         self._thin_out(self._model, self._roots)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of what was kept beside the components and refers to the recourse."""
+        self._two_stage.objective.parent_component()._rule = None
+        for block in _all_blocks(self._model):
+            for scope in list(block._private_data or {}):
+                if scope.startswith("pyomo.gdp"):
+                    del block._private_data[scope]
 
     def _thin_out(self, block: BlockData, components: list[ComponentBase]) -> None:
         for component in components:
@@ -104,7 +118,13 @@ class RecourseRemoval:
         return self._touches(part.expr)
 
     def _is_left_empty(self, block: BlockData) -> bool:
-        return all(map(self._moves, block.component_objects(descend_into=False)))
+        idle: tuple[type, ...] = (Suffix,)
+        if block.local_name.startswith("_pyomo_gdp"):
+            idle = (Suffix, Set)  # index sets of a reformulation's own
+        return all(
+            component.ctype in idle or self._moves(component)
+            for component in block.component_objects(descend_into=False)
+        )
 
 
 def suffix_entries(model: BlockData) -> Iterator[tuple[Suffix, Any]]:

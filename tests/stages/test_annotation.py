@@ -43,6 +43,7 @@ def marked(m):
         (lambda m: [m.x[2, "now"], "site[b].size"], ["x[2,now]", "site[b].size"]),
         (lambda m: [[m.x[1, "now"]], (m.x[:, "now"],)], ["x[1,now]", "x[2,now]"]),
         (lambda m: (v for v in m.x[2, :]), ["x[2,now]", "x[2,later]"]),
+        (lambda m: pyo.Reference(m.x[:, "now"]), ["x[1,now]", "x[2,now]"]),
         (lambda m: m.x.values(), ["x[1,now]", "x[1,later]", "x[2,now]", "x[2,later]"]),
     ],
 )
@@ -108,6 +109,31 @@ def test_an_element_of_a_param_that_is_not_mutable_is_a_number_and_refused():
     (problem,) = refused(m, uncertain_params=m.price[1])
     assert "the plain number 2.0 was given" in problem
     assert "mutable=True" in problem
+
+
+def test_a_slice_of_a_param_that_is_not_mutable_is_refused_once():
+    m = plant()
+    (problem,) = refused(m, uncertain_params=m.price[:])
+    assert "in the slice 'price[:]': the plain number 2.0 was given" in problem
+
+
+@pytest.mark.parametrize("name", ["x[*", "site[1].*", "x[", "", "site[*].nothing"])
+def test_text_that_is_no_name_is_refused(name):
+    (problem,) = refused(plant(), first_stage_variables=name)
+    assert name in problem
+
+
+def test_a_slice_that_does_not_fit_the_model_is_refused():
+    m = plant()
+    (problem,) = refused(m, first_stage_variables=m.site[:].height)
+    assert "does not fit the model" in problem
+
+
+def test_the_names_of_the_marks_must_be_free():
+    m = plant()
+    m.csg_uncertain_params = pyo.Set(initialize=[1])
+    with pytest.raises(csg.AnnotationError, match="is the name of a Set of the model"):
+        csg.annotate(m, first_stage_variables=m.x, uncertain_params=m.hours)
 
 
 def test_a_name_that_does_not_exist_is_refused_with_the_nearest():

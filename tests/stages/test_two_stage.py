@@ -5,9 +5,11 @@ import pyomo.environ as pyo
 import pytest
 from pyomo.core.expr.visitor import identify_variables
 from pyomo.gdp import Disjunction
+from pyomo.network import Arc, Port
 
 import pyomo_csg as csg
 from models import cep1, farmer, newsvendor, sslp
+from tests.solving import solve, transform
 from tests.zoo import ZOO, sos_piecewise
 
 
@@ -154,7 +156,7 @@ def test_a_small_model_can_be_drawn(tmp_path, ending):
 
 def test_a_large_model_is_not_drawn():
     two_stage = csg.TwoStageModel(sslp.build(15, 45))
-    with pytest.raises(csg.ModelError, match="813 nodes and a picture stays readable"):
+    with pytest.raises(csg.DataError, match="813 nodes and a picture stays readable"):
         two_stage.draw("never.png")
 
 
@@ -169,6 +171,7 @@ def problems_of(m):
 def test_a_model_that_is_not_annotated_says_how():
     m = pyo.ConcreteModel()
     problems = problems_of(m)
+    assert problems[2].startswith("no Objective is active")
     assert problems[0].startswith("no first-stage variable is annotated; call csg.ann")
     assert problems[1].startswith("no uncertain Param is annotated; call csg.annotate(")
 
@@ -266,8 +269,41 @@ def test_a_disjunction_is_to_be_reformulated_first():
     m = newsvendor.build()
     m.choice = Disjunction(expr=[[m.sold <= 5], [m.sold >= 9]])
     problem = problems_of(m)[0]
-    assert "Disjunction 'choice' is not algebraic; reformulate it first" in problem
+    assert "Disjunction 'choice' is not algebraic; apply" in problem
     assert "gdp.bigm" in problem
+
+
+def test_each_kind_of_structure_has_its_own_remedy():
+    m = newsvendor.build()
+    m.a, m.b = Port(), Port()
+    m.arc = Arc(source=m.a, destination=m.b)
+    m.rule = pyo.LogicalConstraint(expr=pyo.BooleanVar())
+    problems = problems_of(m)
+    assert "Arc 'arc' is not algebraic; apply" in problems[0]
+    assert "network.expand_arcs" in problems[0]
+    assert "core.logical_to_linear" in problems[1]
+
+
+def test_an_expanded_network_is_welcome():
+    m = newsvendor.build()
+    m.a, m.b = Port(), Port()
+    m.a.add(m.sold, "flow")
+    m.extra = pyo.Var(within=pyo.NonNegativeReals)
+    m.b.add(m.extra, "flow")
+    m.arc = Arc(source=m.a, destination=m.b)
+    pyo.TransformationFactory("network.expand_arcs").apply_to(m)
+    made = transform("extensive_form", m, scenarios=[[10], [20]])
+    assert solve(made) == pytest.approx(-0.05 * 10)
+    assert made.component("a") is None
+
+
+def test_a_variable_of_another_model_is_a_problem():
+    outer = pyo.ConcreteModel("outer")
+    outer.x = pyo.Var()
+    outer.inner = newsvendor.build()
+    outer.inner.row = pyo.Constraint(expr=outer.inner.sold <= outer.x)
+    problem = problems_of(outer.inner)[0]
+    assert "'inner.row' refers to 'x', which stands outside 'inner'" in problem
 
 
 def test_what_was_annotated_and_then_deleted_is_a_problem():

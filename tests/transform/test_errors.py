@@ -7,6 +7,7 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, farmer, newsvendor
+from pyomo_csg.transform.copying import RecoursePart
 from tests.solving import solve, transform
 from tests.transform.test_zoo import describe
 from tests.zoo import ZOO
@@ -42,7 +43,7 @@ def refused(program, error=csg.DataError, **options):
         (np.ones((2, 4)), "shape (2, 4) was given; expected (K, 3)"),
         (np.ones((0, 3)), "shape (0, 3) was given; expected (K, 3)"),
         (np.ones((1, 2, 3)), "shape (1, 2, 3) was given"),
-        (None, "shape () was given"),
+        (None, "scenarios: not given"),
         ([["a", 1, 2]], "not all are numbers"),
         ([[1, 2], [1, 2, 3]], "not all are numbers"),
         ([[1, np.nan, 2]], "'demand[2]' is nan; give a finite number"),
@@ -63,7 +64,7 @@ def test_one_dimension_is_refused_with_the_remedy_where_it_is_easy():
 def test_many_bad_values_are_listed_up_to_ten():
     problems = refused("extensive_form", scenarios=np.full((9, 3), -1.0))
     assert len(problems) == 11
-    assert problems[-1] == "... and 17 more"
+    assert problems[-1] == "scenarios: ... and 17 more"
 
 
 def test_a_data_frame_goes_by_column_names_in_any_order():
@@ -75,9 +76,9 @@ def test_a_data_frame_goes_by_column_names_in_any_order():
 def test_columns_that_are_missing_or_unknown_are_refused_together():
     frame = pd.DataFrame({"demand[1]": [1.0], "demnd[2]": [2.0], "demand[3]": [3.0]})
     assert refused("extensive_form", scenarios=frame) == (
-        "no column for 'demand[2]'; add it",
+        "scenarios: no column for 'demand[2]'; add it",
         (
-            "the column 'demnd[2]' is not among 'demand[1]', 'demand[2]', 'demand[3]'; "
+            "scenarios: the column 'demnd[2]' is not among 'demand[1]', 'demand[2]', 'demand[3]'; "
             "drop it"
         ),
     )
@@ -104,7 +105,7 @@ def test_weights_that_do_not_fit_are_refused(program, weights, words):
     "outcome, words",
     [
         ([1.0, 2.0], "shape (2,) was given; expected (3,)"),
-        (None, "shape () was given; expected (3,)"),
+        (None, "outcome: not given"),
         ([1.0, 2.0, np.nan], "'demand[3]' is nan"),
         ([1.0, -2.0, 3.0], "'demand[2]' is -2, outside its domain"),
         ({"demand[1]": 1.0, "demand[2]": 2.0}, "no name for 'demand[3]'; add it"),
@@ -119,7 +120,7 @@ def test_outcomes_that_do_not_fit_are_refused(program, outcome, words):
 @pytest.mark.parametrize("value", [None, "x", np.nan, np.inf])
 def test_the_search_needs_an_optimal_value(value):
     (problem,) = refused("opt_search", optimal_value=value)
-    assert problem.startswith(f"optimal_value is {value!r}; give the optimal value of")
+    assert problem.startswith(f"optimal_value: it is {value!r}; give the optimal value")
 
 
 @pytest.mark.parametrize(
@@ -150,6 +151,79 @@ def test_a_decision_that_is_nearly_whole_is_taken_as_whole_and_others_refused():
 def test_a_decision_may_not_move_what_is_fixed():
     with pytest.raises(csg.DataError, match=r"'y\[2\]' is 0, but it is fixed at 1.5"):
         transform("recourse", ZOO["fixed_variables"](), decision=[1, 0], outcome=[4])
+
+
+def test_a_bound_is_checked_though_the_other_one_is_uncertain():
+    model = ZOO["uncertain_bounds"]()
+    model.y.setub(7)
+    with pytest.raises(
+        csg.DataError, match=r"'y' is 9, but it is bounded by \(None, 7"
+    ):
+        transform("recourse", model, decision=[9.0], outcome=[0.0, 3.0])
+
+
+def test_a_decision_must_keep_special_ordered_sets_and_stay_where_rows_are_defined():
+    m = newsvendor.build()
+    m.y = pyo.Var([1, 2, 3], bounds=(0, 5))
+    m.one = pyo.SOSConstraint(var=m.y, sos=1)
+    m.log = pyo.Constraint(expr=pyo.log(m.y[3]) <= 2)
+    csg.annotate(m, first_stage_variables=[m.order, m.y], uncertain_params=m.demand)
+    with pytest.raises(csg.DataError) as error:
+        transform("recourse", m, decision=[1, 1, 1, 0], outcome=[3])
+    assert "'log': log(y[3])  <=  2 cannot be evaluated" in str(error.value)
+    assert "'one': at most 1 neighbours may differ from 0" in str(error.value)
+
+
+def test_what_is_wrong_with_several_options_is_said_at_once():
+    problems = refused(
+        "opt_search",
+        scenarios=[[1, 2, -3]],
+        weights=[0.5, 0.5],
+        outcome=[1.0],
+        optimal_value=None,
+        tolerance=np.inf,
+    )
+    assert [problem.split(":")[0] for problem in problems] == [
+        "scenarios",
+        "outcome",
+        "optimal_value",
+        "tolerance",
+    ]
+
+
+def test_a_params_own_validation_counts():
+    m = newsvendor.build()
+    m.cap = pyo.Param(mutable=True, initialize=1.0, validate=lambda m, v: v < 5)
+    m.row = pyo.Constraint(expr=m.sold <= 50 * m.cap)
+    csg.annotate(m, first_stage_variables=m.order, uncertain_params=m.cap)
+    with pytest.raises(
+        csg.DataError, match="'cap' in scenario 2 is 7, which the Param"
+    ):
+        transform("extensive_form", m, scenarios=[[1], [7]])
+
+
+def test_text_is_not_taken_for_numbers():
+    (problem,) = refused("extensive_form", scenarios=[["1", "2", "3"]])
+    assert "there is text among them" in problem
+
+
+def test_a_failure_in_the_middle_leaves_the_model_as_it_was(monkeypatch):
+    model = cep1.build()
+    before = describe(model)
+    copy, calls = RecoursePart.copy_into, []
+
+    def fail_at_second(self, *args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return copy(self, *args)
+
+    monkeypatch.setattr(RecoursePart, "copy_into", fail_at_second)
+    with pytest.raises(KeyboardInterrupt):
+        pyo.TransformationFactory("csg.extensive_form").apply_to(
+            model, scenarios=np.ones((3, 3))
+        )
+    assert describe(model) == before
 
 
 def test_names_that_the_program_needs_must_be_free():

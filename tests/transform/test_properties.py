@@ -79,6 +79,7 @@ class Case:
     integer_first: bool
     integer_recourse: bool
     named: bool
+    kinds: list
 
 
 @st.composite
@@ -131,6 +132,9 @@ def cases(draw):
         integer_first=draw(st.booleans()),
         integer_recourse=draw(st.booleans()),
         named=draw(st.booleans()),
+        kinds=[
+            draw(st.sampled_from(["ranged", "<=", ">=", "=="])) for _ in range(rows)
+        ],
     )
 
 
@@ -168,7 +172,13 @@ def pyomo_model(case):
     @m.Constraint(range(rows))
     def second(m, i):
         expr = m.body[i] if case.named else m.body[i].expr
-        return pyo.inequality(case.lower[i].on(m), expr, case.upper[i].on(m))
+        low, high = case.lower[i].on(m), case.upper[i].on(m)
+        return {
+            "ranged": pyo.inequality(low, expr, high),
+            "<=": expr <= high,
+            ">=": expr >= low,
+            "==": expr == high,
+        }[case.kinds[i]]
 
     price = case.sense * SLACK_PRICE
     m.later = pyo.Expression(
@@ -182,23 +192,23 @@ def pyomo_model(case):
         + (m.later if case.named else m.later.expr),
         sense=case.sense,
     )
-    used = [
-        m.omega[i] for i in range(p) if any(uses(number, i) for number in numbers(case))
-    ]
+    used = [m.omega[i] for i in used_numbers(case)]
     csg.annotate(m, first_stage_variables=m.y, uncertain_params=used)
     return m
 
 
 def numbers(case):
     """Yield every Number of a case."""
+    lower = [n for n, k in zip(case.lower, case.kinds, strict=True) if k in "ranged>="]
+    upper = [n for n, k in zip(case.upper, case.kinds, strict=True) if k != ">="]
     for row in [
         case.uncertain_cost,
         case.recourse_cost,
         [case.constant],
         *case.technology,
         *case.recourse,
-        case.lower,
-        case.upper,
+        lower,
+        upper,
         case.first_bound,
         case.recourse_bound,
     ]:
@@ -212,14 +222,15 @@ def uses(number, i):
     )
 
 
+def used_numbers(case):
+    """Return which of the uncertain numbers the model uses."""
+    p = case.scenarios.shape[1]
+    return [i for i in range(p) if any(uses(number, i) for number in numbers(case))]
+
+
 def columns(case, values):
     """Keep, of the uncertain numbers, those that the model uses."""
-    keep = [
-        i
-        for i in range(case.scenarios.shape[1])
-        if any(uses(number, i) for number in numbers(case))
-    ]
-    return values[..., keep]
+    return values[..., used_numbers(case)]
 
 
 class Matrices:
@@ -262,8 +273,13 @@ class Matrices:
                 entries[start + j] = case.recourse[i][j].at(omega)
             entries[start + self.n2 + 2 * i] = 1.0
             entries[start + self.n2 + 2 * i + 1] = -1.0
-            self.add(entries, case.upper[i].at(omega))
-            self.add({c: -e for c, e in entries.items()}, -case.lower[i].at(omega))
+            low, high = case.lower[i].at(omega), case.upper[i].at(omega)
+            if case.kinds[i] == "==":
+                low = high
+            if case.kinds[i] != ">=":
+                self.add(entries, high)
+            if case.kinds[i] != "<=":
+                self.add({c: -e for c, e in entries.items()}, -low)
 
     def cost(self, weights):
         """The cost row of weighted outcomes, in the sense of minimising, and constant."""
@@ -299,6 +315,23 @@ class Matrices:
             (low, np.floor(high + 1e-9)) if whole else (low, high)
             for (low, high), whole in zip(self.bounds, integrality, strict=True)
         ]
+        result = self.minimise(row, bounds, integrality)
+        if integrality.any():
+            # scipy takes 1e-6 off a whole number for one: fix them and solve again.
+            whole = np.round(result.x)
+            bounds = [
+                (whole[j], whole[j]) if integrality[j] else bound
+                for j, bound in enumerate(bounds)
+            ]
+            result = self.minimise(row, bounds, None)
+        return self.case.sense * (result.fun + constant), result.x[: self.n1]
+
+    def minimise(self, row, bounds, integrality):
+        """Call scipy, as tight as it goes."""
+        tight = {
+            "primal_feasibility_tolerance": 1e-9,
+            "dual_feasibility_tolerance": 1e-9,
+        }
         result = linprog(
             row,
             A_ub=np.array(self.a_ub),
@@ -306,10 +339,10 @@ class Matrices:
             bounds=bounds,
             integrality=integrality,
             method="highs",
-            options={"mip_rel_gap": 0},
+            options={"mip_rel_gap": 0} if integrality is not None else tight,
         )
         assert result.status == 0, result.message
-        return self.case.sense * (result.fun + constant), result.x[: self.n1]
+        return result
 
 
 def feasible(case):
@@ -330,7 +363,7 @@ def feasible(case):
 
 def usable_model(case):
     """Return the case's Pyomo model; pass over what is not a program to compare."""
-    assume(feasible(case))
+    assume(feasible(case) and used_numbers(case))
     return pyomo_model(case)
 
 
