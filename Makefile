@@ -22,6 +22,7 @@ format: .venv/dev.stamp
 
 bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.building
+	$(BIN)/python -m tests.benchmarks.oracle
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

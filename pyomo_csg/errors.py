@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from pyomo.common.errors import PyomoException
 
@@ -45,6 +47,49 @@ class ModelError(ProblemsError):
 
 class DataError(ProblemsError):
     """Scenarios, weights, outcomes or decisions that do not fit the model."""
+
+
+class SolveError(CsgError):
+    """A program that has no answer.
+
+    Attributes
+    ----------
+    case : int
+        Which of a batch's cases, from 0.
+    status : str
+        ``'infeasible'``, ``'unbounded'``, ``'time limit'``, ...
+    """
+
+    def __init__(
+        self,
+        case: int,
+        status: str,
+        detail: str = "",
+        program: Callable[[], Any] | None = None,
+    ):
+        super().__init__(case, status, detail)
+        self.case = case
+        self.status = status
+        self._detail = detail
+        self._program = program
+
+    def __str__(self) -> str:
+        detail = f" ({self._detail})" if self._detail else ""
+        return (
+            f"Case {self.case}: {self.status}{detail}. To look at its program, call "
+            "error.write('case.lp')"
+        )
+
+    def __reduce__(self) -> Any:
+        return SolveError, (self.case, self.status, self._detail)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the program, with the model's own names, to a file such as case.lp."""
+        if self._program is None:
+            raise CsgError(f"{self}: but the program is not at hand here")
+        self._program().write(
+            os.fspath(path), io_options={"symbolic_solver_labels": True}
+        )
 
 
 def shortlist(names: Iterable[str], most: int = 5) -> str:

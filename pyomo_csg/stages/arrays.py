@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pyomo.core.base.set import Any as Any_
 
 from pyomo_csg.errors import DataError, shortlist
 
@@ -166,24 +167,143 @@ def _refuse_unknown(
     _refuse(subject, *problems)
 
 
+def batch_of_scenarios(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
+    """Return scenarios as an array (n, K, p); one set of them (K, p) is a batch of one."""
+    subject = f"The scenarios do not fit '{two_stage.model.name}'"
+    if np.ndim(scenarios) == 2:
+        return scenario_array(two_stage, scenarios)[None]
+    names = [p.name for p in two_stage.uncertain_params]
+    array = _floats(scenarios, subject)
+    if array.ndim != 3 or array.shape[2] != len(names) or not array.size:
+        _refuse(
+            subject,
+            f"an array of shape {array.shape} was given; expected (n, K, {len(names)}): "
+            f"cases, scenarios, and a column for each of {shortlist(names)}",
+        )
+    _refuse_values(two_stage, array, subject)
+    return array
+
+
+def batch_of_weights(weights: Any, scenarios: np.ndarray | None) -> np.ndarray | None:
+    """Return weights (n, K) for scenarios (n, K, p); rows are shared where they can be."""
+    if scenarios is None:
+        return None
+    cases, count, _ = scenarios.shape
+    if weights is None or np.ndim(weights) == 1:
+        shared: Any = weight_vector(weights, scenarios[0])
+        return np.broadcast_to(shared, (cases, count))
+    subject = "The weights do not fit the scenarios"
+    array = _floats(weights, subject)
+    if array.shape != (cases, count):
+        _refuse(subject, f"shape {array.shape} was given; expected ({cases}, {count})")
+    totals = array.sum(axis=1)
+    bad = ~np.isfinite(array).all(axis=1) | (array < 0).any(axis=1)
+    _refuse(
+        subject,
+        *(
+            f"case {i}: {array[i]} sums to {totals[i]:g}; weights are numbers from 0 to 1 "
+            "that sum to 1"
+            for i in np.flatnonzero(bad | ~(np.abs(totals - 1) <= _WEIGHT_TOLERANCE))
+        ),
+    )
+    return array / totals[:, None]
+
+
+def batch_of_outcomes(
+    two_stage: TwoStageModel, outcomes: Any, scenarios: np.ndarray | None = None
+) -> np.ndarray:
+    """Return outcomes (n, p), as many as there are cases of scenarios."""
+    array = scenario_array(two_stage, outcomes)
+    if scenarios is not None and len(array) != len(scenarios):
+        _refuse("outcomes", f"{len(array)} were given for {len(scenarios)} cases")
+    return array
+
+
+def batch_of_decisions(
+    two_stage: TwoStageModel, decisions: Any, outcomes: np.ndarray | None
+) -> np.ndarray | None:
+    """Return decisions (n, s): one (s,) is repeated for every outcome."""
+    if outcomes is None:
+        return None
+    subject = f"The decisions do not fit '{two_stage.model.name}'"
+    names = [v.name for v in two_stage.first_stage_variables]
+    array = _floats(decisions, subject)
+    if array.shape == (len(names),):
+        array = np.tile(array, (len(outcomes), 1))
+    if array.shape != (len(outcomes), len(names)):
+        _refuse(
+            subject,
+            f"an array of shape {array.shape} was given; expected ({len(names)},) or "
+            f"({len(outcomes)}, {len(names)}): a number for each of {shortlist(names)}",
+        )
+    _refuse(
+        subject,
+        *(
+            f"'{names[j]}' in case {i} is {array[i, j]}; give a finite number"
+            for i, j in np.argwhere(~np.isfinite(array))
+        ),
+    )
+    return _rounded(two_stage, array, subject)
+
+
+def _rounded(two_stage: TwoStageModel, array: np.ndarray, subject: str) -> np.ndarray:
+    """Return decisions with integers whole; refuse those that are not near one."""
+    problems = []
+    for j, v in enumerate(two_stage.first_stage_variables):
+        column = array[:, j]
+        if v.fixed:
+            off = np.abs(column - v.value) > _INTEGER_TOLERANCE
+            found = f"but it is fixed at {v.value:g}"
+        elif not v.is_continuous():
+            off = np.abs(column - np.round(column)) > _INTEGER_TOLERANCE
+            found = "but it is integer"
+            array[:, j] = np.where(off, column, np.round(column))
+        else:
+            continue
+        problems += [
+            f"'{v.name}' in case {i} is {column[i]:g}, {found}"
+            for i in np.flatnonzero(off)
+        ]
+    _refuse(subject, *problems)
+    return array
+
+
 def _refuse_values(two_stage: TwoStageModel, array: np.ndarray, subject: str) -> None:
     """Refuse what is not finite or lies outside its Param's domain."""
     problems = []
-    for column, param in zip(array.T, two_stage.uncertain_params, strict=True):
-        domain = param.parent_component().domain
-        validated = param.parent_component()._validate is not None
-        for row, x in enumerate(column.tolist(), start=1):
+    for j, param in enumerate(two_stage.uncertain_params):
+        column, component = array[..., j], param.parent_component()
+        for place in np.argwhere(_suspect(column, component)):
+            x = float(column[tuple(place)])
             if not np.isfinite(x):
                 found = f"is {x}; give a finite number"
-            elif x not in domain:
-                found = f"is {x:g}, outside its domain {domain.name}"
-            elif validated and not _is_valid(param, x):
+            elif x not in component.domain:
+                found = f"is {x:g}, outside its domain {component.domain.name}"
+            elif component._validate is not None and not _is_valid(param, x):
                 found = f"is {x:g}, which the Param's validate= refuses"
             else:
                 continue
-            place = f" in scenario {row}" if len(array) > 1 else ""
-            problems.append(f"'{param.name}'{place} {found}")
+            problems.append(f"'{param.name}'{_place(place, array)} {found}")
     _refuse(subject, *problems)
+
+
+def _suspect(column: np.ndarray, component: Any) -> np.ndarray:
+    """Mark what needs a closer look: all but the inside of an interval."""
+    low, high, step = component.domain.get_interval()
+    if component._validate is not None or (step != 0 and component.domain is not Any_):
+        return np.ones(column.shape, bool)
+    low, high = (-np.inf if low is None else low), (np.inf if high is None else high)
+    return ~((column > low) & (column < high))
+
+
+def _place(place: np.ndarray, array: np.ndarray) -> str:
+    words = ("case", "scenario") if len(place) == 2 else ("scenario",)
+    if len(place) == 1 and len(array) == 1:
+        return ""
+    first = {"case": 0, "scenario": 1}
+    return " in " + ", ".join(
+        f"{word} {k + first[word]}" for word, k in zip(words, place, strict=True)
+    )
 
 
 def _is_valid(param: Any, x: float) -> bool:

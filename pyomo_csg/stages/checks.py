@@ -135,11 +135,11 @@ def variable_problems(
 
 def foreign_problems(model: BlockData, rows: list[Row]) -> Iterator[str]:
     """Yield the variables and Params in use that do not stand on the model."""
-    for row in rows:
-        foreign = [c for c in (*row.variables, *row.params) if not belongs(model, c)]
-        if foreign:
+    used = {id(c): (c, row) for row in rows for c in (*row.variables, *row.params)}
+    for component, row in used.values():
+        if not belongs(model, component):
             yield (
-                f"'{row.name}' refers to {_names(foreign)}, which stands outside "
+                f"'{row.name}' refers to '{component.name}', which stands outside "
                 f"'{model.name}'; annotate the model that holds both"
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import networkx as nx
@@ -45,7 +46,7 @@ class Uncertainty:
         while stack:
             node = stack[-1]
             if not node.is_expression_type():
-                known[id(node)] = (stack.pop(), self._is_recourse(node))
+                known[id(node)] = (stack.pop(), self.is_recourse(node))
                 continue
             args = [arg for arg in node.args if arg.__class__ not in native_types]
             unknown = [arg for arg in args if id(arg) not in known]
@@ -56,7 +57,8 @@ class Uncertainty:
                 known[id(node)] = (stack.pop(), touches)
         return known[id(expr)][1]
 
-    def _is_recourse(self, leaf: Any) -> bool:
+    def is_recourse(self, leaf: Any) -> bool:
+        """Whether a variable is recourse, or a Param uncertain."""
         if leaf.is_variable_type():
             return id(leaf) not in self._first_stage
         return id(leaf) in self._uncertain
@@ -77,12 +79,18 @@ class Row:
 def constraint_rows(model: BlockData, uncertainty: Uncertainty) -> Iterator[Row]:
     """Yield a row for each active Constraint and SOSConstraint."""
     for con in unique(model.component_data_objects(Constraint, active=True)):
-        stage = RECOURSE if uncertainty.touches(con.expr) else FIRST
-        yield expression_row(con.name, "constraint", con, stage, con.expr)
+        variables, params = leaves(con.expr)
+        stage = _stage(uncertainty, variables, params)
+        yield Row(con.name, "constraint", con, stage, variables, params)
     for sos in unique(model.component_data_objects(SOSConstraint, active=True)):
         members = list(sos.get_variables())
-        stage = RECOURSE if any(map(uncertainty.touches, members)) else FIRST
+        stage = _stage(uncertainty, members, [])
         yield Row(sos.name, "constraint", sos, stage, members, [])
+
+
+def _stage(uncertainty: Uncertainty, *touched: list[Any]) -> str:
+    recourse = any(map(uncertainty.is_recourse, chain(*touched)))
+    return RECOURSE if recourse else FIRST
 
 
 def expression_row(

@@ -121,6 +121,10 @@ class TwoStageModel:
         self.recourse_variables = [v for v in variables if self.uncertainty.touches(v)]
         ((self.first_stage_cost, self.recourse_cost),) = costs
 
+    def copied(self) -> TwoStageModel:
+        """Return the view of a copy of the model."""
+        return TwoStageModel(self.model.clone())
+
     @cached_property
     def first_stage_constraints(self) -> list[Any]:
         """Active constraints on first-stage variables and certain data alone."""

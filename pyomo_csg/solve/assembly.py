@@ -1,0 +1,274 @@
+"""The arrays of a program on some scenarios, put together from the compiled parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.solve.compiling import CompiledModel
+from pyomo_csg.solve.numbers import Numbers
+
+
+@dataclass(eq=False)
+class Blocks:
+    """The recourse data of some outcomes, one leading axis for each array.
+
+    Attributes
+    ----------
+    entries, row_lower, row_upper, column_lower, column_upper : array (..., size)
+    cost : array (..., columns)
+        Linear cost of the first-stage and the recourse columns.
+    constant : array (..., 1)
+    hessian : array (..., entries)
+    """
+
+    entries: np.ndarray
+    row_lower: np.ndarray
+    row_upper: np.ndarray
+    column_lower: np.ndarray
+    column_upper: np.ndarray
+    cost: np.ndarray
+    constant: np.ndarray
+    hessian: np.ndarray
+
+    def __getitem__(self, key: Any) -> Blocks:
+        return Blocks(
+            self.entries[key],
+            self.row_lower[key],
+            self.row_upper[key],
+            self.column_lower[key],
+            self.column_upper[key],
+            self.cost[key],
+            self.constant[key],
+            self.hessian[key],
+        )
+
+    def unusable(self) -> np.ndarray:
+        """Say for which cases, on the first axis, some number is missing or infinite."""
+        cases = self.cost.shape[0]
+
+        def any_in(mask: np.ndarray) -> np.ndarray:
+            return np.asarray(mask.reshape(cases, -1).any(axis=1))
+
+        wrong = np.zeros(cases, bool)
+        for finite in (self.entries, self.cost, self.constant, self.hessian):
+            if not _shared(finite):
+                wrong |= any_in(~np.isfinite(finite))
+        for lower in (self.row_lower, self.column_lower):
+            if not _shared(lower):
+                wrong |= any_in(np.isnan(lower) | (lower == np.inf))
+        for upper in (self.row_upper, self.column_upper):
+            if not _shared(upper):
+                wrong |= any_in(np.isnan(upper) | (upper == -np.inf))
+        return wrong
+
+    def joined(self, other: Blocks) -> Blocks:
+        """Append another's blocks after these."""
+        return Blocks(
+            *(
+                np.concatenate([getattr(self, f.name), getattr(other, f.name)])
+                for f in fields(self)
+            )
+        )
+
+
+def _shared(array: np.ndarray) -> bool:
+    """Whether an array is the same for all cases, being certain."""
+    return array.strides[0] == 0
+
+
+def evaluate(compiled: CompiledModel, omega: np.ndarray) -> Blocks:
+    """Return the recourse data at omega (..., p)."""
+    flat = omega.reshape(-1, compiled.p)
+    rows, cost = compiled.recourse_rows, compiled.recourse_cost
+    shape = omega.shape[:-1]
+
+    def shaped(numbers: Numbers) -> np.ndarray:
+        if numbers.certain:
+            return np.broadcast_to(numbers.constant, (*shape, len(numbers.constant)))
+        return numbers.at(flat).reshape(*shape, len(numbers.constant))
+
+    return Blocks(
+        shaped(rows.entries),
+        shaped(rows.lower),
+        shaped(rows.upper),
+        *compiled.recourse.bounds(omega),
+        shaped(cost.linear),
+        shaped(cost.constant),
+        shaped(cost.hessian),
+    )
+
+
+@dataclass
+class Arrays:
+    """One program: minimise cost'x + offset, row_lower <= Ax <= row_upper, bounds."""
+
+    cost: np.ndarray
+    offset: float
+    column_lower: np.ndarray
+    column_upper: np.ndarray
+    row_lower: np.ndarray
+    row_upper: np.ndarray
+    values: np.ndarray
+
+
+@dataclass
+class Stack:
+    """The programs of many cases; an array without a leading axis is shared by all."""
+
+    cost: np.ndarray
+    offset: np.ndarray
+    column_lower: np.ndarray
+    column_upper: np.ndarray
+    row_lower: np.ndarray
+    row_upper: np.ndarray
+    values: np.ndarray
+
+    def __getitem__(self, case: int) -> Arrays:
+        def pick(array: np.ndarray) -> np.ndarray:
+            return array if array.ndim == 1 else array[case]
+
+        return Arrays(
+            pick(self.cost),
+            float(self.offset[case]),
+            pick(self.column_lower),
+            pick(self.column_upper),
+            pick(self.row_lower),
+            pick(self.row_upper),
+            pick(self.values),
+        )
+
+
+class Layout:
+    """Where everything stands in a program of a first stage and some recourse blocks.
+
+    Parameters
+    ----------
+    compiled : CompiledModel
+    blocks : int
+        How many recourse blocks there are.
+
+    Attributes
+    ----------
+    columns, rows : int
+    start, index : array
+        The matrix's pattern, column by column.
+    integer : array (columns,)
+    """
+
+    def __init__(self, compiled: CompiledModel, blocks: int):
+        self.compiled = compiled
+        self.blocks = blocks
+        self.n1, self.n2 = len(compiled.first), len(compiled.recourse)
+        self.m1, self.m2 = len(compiled.first_rows), len(compiled.recourse_rows)
+        self.columns = self.n1 + blocks * self.n2
+        self.rows = self.m1 + blocks * self.m2
+        self.integer = np.concatenate(
+            [compiled.first.integer, np.tile(compiled.recourse.integer, blocks)]
+        )
+        self._first = _first_stage(compiled)
+        self._known: dict[str, Any] = {}
+        row, column = self._places()
+        self._order = np.lexsort((row, column))
+        self.index = row[self._order].astype(np.int32)
+        counts = np.bincount(column, minlength=self.columns)
+        self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+
+    def arrays(self, blocks: Blocks, weights: np.ndarray) -> Arrays:
+        """Return the program of some blocks (one leading axis), their costs weighted."""
+        return self.stack(blocks[None], weights[None])[0]
+
+    def stack(self, blocks: Blocks, weights: np.ndarray) -> Stack:
+        """Return the programs of many cases (two leading axes: cases, blocks).
+
+        What no uncertain number moves is one array, the same object each time.
+        """
+        compiled, first = self.compiled, self._first
+        rows, columns = compiled.recourse_rows, compiled.recourse
+        constant = blocks.constant[..., 0]
+        return Stack(
+            self._costs(blocks, weights),
+            first.constant + np.einsum("nk,nk->n", weights, constant),
+            self._joined("lower", columns.certain, first.lower, blocks.column_lower),
+            self._joined("upper", columns.certain, first.upper, blocks.column_upper),
+            self._joined(
+                "row_lower", rows.lower.certain, first.row_lower, blocks.row_lower
+            ),
+            self._joined(
+                "row_upper", rows.upper.certain, first.row_upper, blocks.row_upper
+            ),
+            self._joined("values", rows.entries.certain, first.entries, blocks.entries),
+        )
+
+    def _costs(self, blocks: Blocks, weights: np.ndarray) -> np.ndarray:
+        """Return the cost of every column, once where it is the same for all cases."""
+        shared = len(weights) == 1 or weights.strides[0] == 0
+        if self.compiled.recourse_cost.linear.certain and shared:
+            known = self._known.get("cost")
+            if known is None or not np.array_equal(known[0], weights[0]):
+                known = (weights[0].copy(), self._cost_rows(blocks[:1], weights[:1])[0])
+                self._known["cost"] = known
+            return known[1]
+        return self._cost_rows(blocks, weights)
+
+    def _cost_rows(self, blocks: Blocks, weights: np.ndarray) -> np.ndarray:
+        first, recourse = blocks.cost[..., : self.n1], blocks.cost[..., self.n1 :]
+        costs = np.empty((len(weights), self.columns))
+        costs[:, : self.n1] = self._first.cost + np.einsum("nk,nks->ns", weights, first)
+        costs[:, self.n1 :] = (weights[..., None] * recourse).reshape(len(weights), -1)
+        return costs
+
+    def _joined(
+        self, name: str, certain: bool, first: np.ndarray, blocks: np.ndarray
+    ) -> np.ndarray:
+        """Put the first stage before the blocks; once only where all is certain."""
+        if certain and name in self._known:
+            return self._known[name]
+        cases = 1 if certain else len(blocks)
+        flat = blocks[:cases].reshape(cases, -1)
+        head = np.broadcast_to(first, (cases, len(first)))
+        joined = np.concatenate([head, flat], axis=1)
+        if name == "values":
+            joined = joined[:, self._order]
+        if not certain:
+            return joined
+        self._known[name] = joined[0]
+        return joined[0]
+
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        first, recourse = self.compiled.first_rows, self.compiled.recourse_rows
+        block = np.arange(self.blocks)[:, None]
+        row = self.m1 + block * self.m2 + recourse.row
+        shift = np.where(recourse.column < self.n1, 0, block * self.n2)
+        column = shift + recourse.column
+        return (
+            np.concatenate([first.row, row.ravel()]),
+            np.concatenate([first.column, column.ravel()]),
+        )
+
+
+@dataclass(frozen=True)
+class _FirstStage:
+    lower: np.ndarray
+    upper: np.ndarray
+    row_lower: np.ndarray
+    row_upper: np.ndarray
+    entries: np.ndarray
+    cost: np.ndarray
+    constant: float
+
+
+def _first_stage(compiled: CompiledModel) -> _FirstStage:
+    nowhere = np.zeros((1, compiled.p))
+    lower, upper = compiled.first.bounds(nowhere)
+    return _FirstStage(
+        lower[0],
+        upper[0],
+        compiled.first_rows.lower.constant,
+        compiled.first_rows.upper.constant,
+        compiled.first_rows.entries.constant,
+        compiled.first_cost.linear.constant[: len(compiled.first)],
+        float(compiled.first_cost.constant.constant[0]),
+    )

@@ -1,0 +1,129 @@
+"""Optimal bases of a linear program, tried on many right-hand sides at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_FEASIBILITY = 1e-9
+_ROUNDING = 4e-15
+
+
+class Sides:
+    """Lower and upper sides of the places (columns, then rows) for many cases.
+
+    Parameters
+    ----------
+    still : tuple of arrays (places,)
+        Sides of the first places, where they are the same for all cases.
+    moving : tuple of arrays (places, cases)
+        Sides of the others. Picking places is picking rows of these.
+    """
+
+    def __init__(
+        self,
+        still: tuple[np.ndarray, np.ndarray],
+        moving: tuple[np.ndarray, np.ndarray],
+    ):
+        self._still = len(still[0])
+        self._bounds = still, moving
+        self._loose = (_loosened(*still), _loosened(*moving))
+        self._finite = [
+            np.concatenate([np.isfinite(s), np.isfinite(m).any(axis=1)])
+            for s, m in zip(still, moving, strict=True)
+        ]
+        self._always = [
+            np.concatenate([np.isfinite(s), np.isfinite(m).all(axis=1)])
+            for s, m in zip(still, moving, strict=True)
+        ]
+
+    def in_order(self) -> np.ndarray:
+        """Say for which cases (n,) no lower side is above its upper one."""
+        (low, high), (lower, upper) = self._loose
+        return np.asarray((lower <= upper).all(axis=0) & (low <= high).all())
+
+    def answer(self, basis: Basis, cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Say which of the cases the basis fits, and what those cost."""
+        first = int(np.searchsorted(basis.nonbasic, self._still))
+        lower, upper = self._bounds[0]
+        places = basis.nonbasic[:first]
+        still = np.where(basis.at_upper[:first], upper[places], lower[places])
+        values = self._values(basis.nonbasic[first:], basis.at_upper[first:], cases)
+        fits = np.ones(len(cases), bool)
+        if not self._all_finite(basis):
+            fits &= np.isfinite(values).all(axis=0) & np.isfinite(still).all()
+            still, values = np.nan_to_num(still), np.nan_to_num(values)
+        if fits.any():
+            moved = basis.response[:, first:] @ values
+            moved += (basis.response[:, :first] @ still)[:, None]
+            self._admit(basis, moved, cases, fits)
+        costs = (basis.price[first:] @ values)[fits] + basis.price[:first] @ still
+        return fits, costs
+
+    def _all_finite(self, basis: Basis) -> bool:
+        """Whether every nonbasic place stands at a side that all cases have."""
+        lower, upper = (always[basis.nonbasic] for always in self._always)
+        return bool(np.where(basis.at_upper, upper, lower).all())
+
+    def _values(
+        self, places: np.ndarray, at_upper: np.ndarray, cases: np.ndarray
+    ) -> np.ndarray:
+        lower, upper = self._bounds[1]
+        values = np.empty((len(places), len(cases)))
+        for row, (place, up) in enumerate(zip(places, at_upper, strict=True)):
+            side = (upper if up else lower)[place - self._still]
+            if len(cases) == len(side):
+                values[row] = side
+            else:
+                np.take(side, cases, out=values[row], mode="clip")  # unbuffered
+        return values
+
+    def _admit(
+        self, basis: Basis, moved: np.ndarray, cases: np.ndarray, fits: np.ndarray
+    ) -> None:
+        """Keep the cases in which the basic places stay within their sides."""
+        for row, place in zip(moved, basis.basic, strict=True):
+            if self._finite[0][place]:
+                fits &= row >= self._side(0, place, cases)
+            if self._finite[1][place]:
+                fits &= row <= self._side(1, place, cases)
+
+    def _side(self, which: int, place: int, cases: np.ndarray) -> Any:
+        if place < self._still:
+            return self._loose[0][which][place]
+        side = self._loose[1][which][place - self._still]
+        return side if len(cases) == len(side) else side.take(cases, mode="clip")
+
+
+def _loosened(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Move the sides apart by what counts as feasible, which is what HiGHS takes."""
+    return (
+        lower - (_FEASIBILITY + _ROUNDING * np.abs(lower)),
+        upper + (_FEASIBILITY + _ROUNDING * np.abs(upper)),
+    )
+
+
+@dataclass(eq=False)
+class Basis:
+    """An optimal basis: which of the columns and rows move, and how with the others.
+
+    Attributes
+    ----------
+    basic, nonbasic : array of int
+        Places among the columns, then the rows.
+    at_upper : array (nonbasic,) of bool
+        Whether a nonbasic place stands at its upper side: by the sign of its price,
+        since where two sides coincide a solver may name either.
+    response : array (basic, nonbasic)
+    price : array (nonbasic,)
+        What a unit of each nonbasic place costs.
+    """
+
+    basic: np.ndarray
+    nonbasic: np.ndarray
+    at_upper: np.ndarray
+    response: np.ndarray
+    price: np.ndarray
+    hits: int = 0

@@ -1,0 +1,224 @@
+"""Batches of cases: cut into chunks, sent to workers, put together in order."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    as_completed,
+)
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from pyomo_csg.errors import SolveError
+from pyomo_csg.solve.compiling import CompiledModel
+from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.highs_engine import HighsEngine
+
+logger = logging.getLogger(__name__)
+
+_MOST_CASES = 512
+_MOST_SLOW_CASES = 8  # of integer programs and other solvers, so that a bar moves
+_LEAST_CHUNKS = 4  # a worker, so that the slowest does not hold up the rest
+_MOST_ENGINES = 16
+_MOST_DEATHS = 2
+_QUIET_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a worker makes its own engine.
+
+    Attributes
+    ----------
+    solver : str
+    options : dict
+    compiled : CompiledModel, optional
+        For ``'highs'``.
+    model : bytes, optional
+        For the others: the pickled Pyomo model.
+    name : str
+        By which a worker knows the engine again.
+    """
+
+    solver: str
+    options: dict[str, Any]
+    compiled: CompiledModel | None = None
+    model: bytes | None = None
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def engine(self) -> Any:
+        """Make the engine."""
+        if self.compiled is not None:
+            return HighsEngine(self.compiled, self.options)
+        from pyomo_csg.solve.case_by_case import CaseByCase
+
+        assert self.model is not None
+        return CaseByCase(pickle.loads(self.model), self.solver, self.options)
+
+
+_worker = threading.local()
+
+
+def work(recipe: Recipe, method: str, arrays: list[Any], constants: dict) -> Any:
+    """Answer a chunk in a worker, by an engine that it makes once and keeps."""
+    engines = _worker.__dict__.setdefault("engines", OrderedDict())
+    if recipe.name not in engines:
+        engines[recipe.name] = recipe.engine()
+    engines.move_to_end(recipe.name)
+    if len(engines) > _MOST_ENGINES:
+        engines.popitem(last=False)
+    engine = engines[recipe.name]
+    before = replace(engine.stats)
+    answer = getattr(engine, method)(*arrays, **constants)
+    return answer, engine.stats.minus(before)
+
+
+class Batch:
+    """Answers batches with the workers there are.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    executor : Executor, optional
+        Anything with the interface of ``concurrent.futures``.
+    workers : int
+        How many threads, or processes for appsi's solvers, to use without one.
+    """
+
+    def __init__(self, recipe: Recipe, executor: Executor | None, workers: int):
+        self._recipe = recipe
+        self._workers = workers
+        self._executor = executor
+        if executor is None and workers > 1:
+            # HiGHS runs outside Python's lock; Pyomo's interfaces share global state.
+            pool: Any = ThreadPoolExecutor if recipe.compiled else ProcessPoolExecutor
+            self._executor = pool(workers)
+        self.stats = Stats()
+
+    def run(
+        self, method: str, arrays: list[np.ndarray], progress: bool, **constants: Any
+    ) -> tuple[list[Any], dict[int, Any]]:
+        """Answer all cases; return the arrays of the answer and the troubles.
+
+        Parameters
+        ----------
+        method : str
+            Of the engine; its last answer is the dictionary of troubles.
+        arrays : list of arrays
+            With the cases on the first axis.
+        """
+        chunks = list(self._chunks(len(arrays[0])))
+        pieces: dict[int, Any] = {}
+        bar = tqdm(
+            total=len(arrays[0]),
+            disable=not progress,
+            delay=_QUIET_SECONDS,
+            unit=" cases",
+            desc=method.replace("_", " "),
+        )
+        with bar:
+            for number, answer, stats in self._answers(
+                method, arrays, chunks, constants
+            ):
+                pieces[number] = answer
+                self.stats.add(stats)
+                bar.update(chunks[number].stop - chunks[number].start)
+        return _joined(chunks, pieces)
+
+    def _chunks(self, count: int) -> Iterator[slice]:
+        """Cut so that neighbours, which share bases, stay together."""
+        parts = self._workers * _LEAST_CHUNKS if self._executor is not None else 1
+        compiled = self._recipe.compiled
+        fast = compiled is not None and not compiled.integer and not compiled.quadratic
+        most = _MOST_CASES if fast else _MOST_SLOW_CASES
+        size = max(1, min(most, -(-count // parts)))
+        for start in range(0, count, size):
+            yield slice(start, min(start + size, count))
+
+    def _answers(
+        self, method: str, arrays: list[Any], chunks: list[slice], constants: dict
+    ) -> Iterator[tuple[int, Any, Stats]]:
+        def arguments(number: int) -> tuple:
+            cases = [array[chunks[number]] for array in arrays]
+            first = {"first": chunks[number].start}
+            return self._recipe, method, cases, {**constants, **first}
+
+        left, deaths = set(range(len(chunks))), 0
+        while self._executor is not None and left:
+            try:
+                for number, answer, stats in _submitted(
+                    self._executor, arguments, sorted(left)
+                ):
+                    left.discard(number)
+                    yield number, answer, stats
+            except BrokenExecutor:
+                deaths += 1
+                if deaths > _MOST_DEATHS:
+                    first = chunks[min(left)].start
+                    raise SolveError(first, "worker died", "again and again") from None
+                self._replace(self._executor)
+        for number in sorted(left):
+            yield (number, *work(*arguments(number)))
+
+    def _replace(self, broken: Executor) -> None:
+        """Take a pool like one that died; go on in this process without any other."""
+        if isinstance(broken, ProcessPoolExecutor):
+            logger.warning(
+                "A worker died; its pool is replaced, its cases solved again"
+            )
+            pool: Any = broken
+            self._executor = ProcessPoolExecutor(
+                pool._max_workers, pool._mp_context, pool._initializer, pool._initargs
+            )
+        else:
+            logger.warning("The executor broke; the rest is solved in this process")
+            self._executor = None
+
+
+def _submitted(
+    executor: Executor, arguments: Any, numbers: list[int]
+) -> Iterator[tuple[int, Any, Stats]]:
+    """Submit chunks and yield their answers as they come."""
+    futures: dict[Future, int] = {}
+    try:
+        for number in numbers:
+            futures[executor.submit(work, *arguments(number))] = number
+        for future in _completed(futures):
+            yield (futures[future], *future.result())
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+
+
+def _completed(futures: dict[Future, int]) -> Iterator[Future]:
+    """As ``as_completed``, which knows only the standard library's futures."""
+    if all(isinstance(future, Future) for future in futures):
+        return as_completed(futures)
+    return iter(futures)
+
+
+def _joined(
+    chunks: list[slice], pieces: dict[int, Any]
+) -> tuple[list[Any], dict[int, Any]]:
+    answers = [pieces[number] for number in range(len(chunks))]
+    arrays = [np.concatenate(parts) for parts in list(zip(*answers, strict=True))[:-1]]
+    troubles = {
+        chunk.start + i: trouble
+        for chunk, answer in zip(chunks, answers, strict=True)
+        for i, trouble in answer[-1].items()
+    }
+    return arrays, troubles

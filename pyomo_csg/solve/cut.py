@@ -1,0 +1,150 @@
+"""The program of Opt-Search with its cut: stay optimal on the scenarios."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from pyomo_csg.solve.assembly import Arrays, Blocks, Layout
+from pyomo_csg.solve.compiling import CompiledModel
+from pyomo_csg.solve.engine import SolverTrouble
+
+_SLACK = 1e-9
+_ROUNDING = 1e-12
+_BETTER = 1e-6
+# Relative to the largest cost. A dual taken for zero shows, as a cut that is broken; a
+# zero taken for a dual would not.
+_DUAL = 1e-8
+
+
+def slack(value: float) -> float:
+    """Return by how much a cost may exceed a value and still count as equal."""
+    return _SLACK * max(1.0, abs(value))
+
+
+def excess(saa: Arrays, x: np.ndarray, value: float) -> float:
+    """Return by how much a point of zeta-SAA breaks the cut, 0 within rounding."""
+    paid = saa.cost * x
+    over = float(paid.sum()) + saa.offset - value
+    # The cut has its slack, and a row the solver's tolerance.
+    allowed = 2 * slack(value) + _ROUNDING * float(np.abs(paid).sum())
+    return 0.0 if over <= allowed else over
+
+
+def check_cut(saa: Arrays, x: np.ndarray, value: float, gap: float = 0.0) -> None:
+    """Raise a SolverTrouble where a point of zeta-SAA breaks the cut.
+
+    A point that is better than the optimum, by more than the gap, is no label either.
+    """
+    over = excess(saa, x, value)
+    if over:
+        raise SolverTrouble(
+            "cut broken",
+            f"the point found costs {over:.3g} more than the optimum {value:.9g}",
+        )
+    under = value - float(saa.cost @ x) - saa.offset
+    if under > (gap + _BETTER) * max(1.0, abs(value)):
+        raise SolverTrouble(
+            "not optimal",
+            f"a point costs {under:.3g} less than the optimum found, {value:.9g}",
+        )
+
+
+class SearchLayout(Layout):
+    """Where everything stands in Opt-Search: the scenarios' blocks, then the outcome's.
+
+    Attributes
+    ----------
+    scenario_columns, scenario_rows : int
+        How many columns and rows zeta-SAA has; they come first.
+    """
+
+    def __init__(self, compiled: CompiledModel, count: int):
+        super().__init__(compiled, count + 1)
+        self.scenario_columns = self.columns - self.n2
+        self.scenario_rows = self.rows - self.m2
+        self._outcome = np.concatenate([np.zeros(count), [1.0]])
+
+    def searching(self, blocks: Blocks, outcome: Blocks) -> Arrays:
+        """Return the program that minimises the outcome's cost alone."""
+        return self.arrays(blocks.joined(outcome), self._outcome)
+
+
+class CutLayout:
+    """A :class:`SearchLayout` and a last row: the cost on the scenarios.
+
+    Parameters
+    ----------
+    base : SearchLayout
+
+    Attributes
+    ----------
+    columns, rows : int
+    start, index : array
+    integer : array (columns,)
+    """
+
+    def __init__(self, base: SearchLayout):
+        self.columns, self.rows = base.columns, base.rows + 1
+        self.integer = base.integer
+        added = np.minimum(np.arange(self.columns + 1), base.scenario_columns)
+        self.start = (base.start + added).astype(np.int32)
+        self._cut = np.zeros(self.start[-1], bool)
+        self._cut[self.start[1 : base.scenario_columns + 1] - 1] = True
+        self.index = np.empty(self.start[-1], np.int32)
+        self.index[self._cut] = base.rows
+        self.index[~self._cut] = base.index
+        self._last: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def cut(self, base: Arrays, cost: np.ndarray, limit: float) -> Arrays:
+        """Return the program; ``cost`` @ the scenarios' columns is at most ``limit``."""
+        return Arrays(
+            base.cost,
+            base.offset,
+            base.column_lower,
+            base.column_upper,
+            np.append(base.row_lower, -np.inf),
+            np.append(base.row_upper, limit),
+            self._values(base.values, cost),
+        )
+
+    def _values(self, values: np.ndarray, cost: np.ndarray) -> np.ndarray:
+        """Return the matrix, the same object where neither part is another."""
+        last = self._last
+        if last is not None and last[0] is values and last[1] is cost:
+            return last[2]
+        joined = np.empty(len(self.index))
+        joined[self._cut] = cost
+        joined[~self._cut] = values
+        self._last = values, cost, joined
+        return joined
+
+
+def on_face(
+    arrays: Arrays, duals: tuple[np.ndarray, np.ndarray], cost: np.ndarray
+) -> Arrays:
+    """Hold those of the first columns and rows that have a dual at their bounds.
+
+    ``duals`` and ``cost`` are those of zeta-SAA.
+    """
+    least = _DUAL * float(np.abs(cost).max(initial=0.0))
+    lower, upper = _held(arrays.column_lower, arrays.column_upper, duals[0], least)
+    row_lower, row_upper = _held(arrays.row_lower, arrays.row_upper, duals[1], least)
+    return replace(
+        arrays,
+        column_lower=lower,
+        column_upper=upper,
+        row_lower=row_lower,
+        row_upper=row_upper,
+    )
+
+
+def _held(
+    lower: np.ndarray, upper: np.ndarray, dual: np.ndarray, least: float
+) -> tuple[np.ndarray, np.ndarray]:
+    lower, upper = lower.copy(), upper.copy()
+    at_lower, at_upper = np.flatnonzero(dual > least), np.flatnonzero(dual < -least)
+    upper[at_lower] = lower[at_lower]
+    lower[at_upper] = upper[at_upper]
+    return lower, upper

@@ -1,0 +1,172 @@
+"""What the oracle asks of a way to solve programs, one case at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pyomo_csg.solve.assembly import Blocks
+
+
+class SolverTrouble(Exception):  # noqa: N818, it becomes a SolveError with its case
+    """A program that has no answer: infeasible, unbounded, out of time, off.
+
+    Parameters
+    ----------
+    status : str
+        ``'infeasible'``, ``'unbounded'``, ``'time limit'``, ...
+    detail : str, optional
+    """
+
+    def __init__(self, status: str, detail: str = ""):
+        super().__init__(status, detail)
+        self.status = status
+        self.detail = detail
+
+
+def bad_data() -> SolverTrouble:
+    """Return the trouble of a case whose data cannot be computed."""
+    return SolverTrouble(
+        "bad data",
+        "a coefficient, bound or cost is not a finite number at these outcomes",
+    )
+
+
+@dataclass
+class Stats:
+    """What the solver did, and how long it took.
+
+    Attributes
+    ----------
+    solves : int
+        Calls of the solver.
+    iterations : int
+        Simplex iterations.
+    nodes : int
+        Nodes of branch-and-bound.
+    cache_hits : int
+        Programs answered by a basis that was known already.
+    certified : int
+        Losses that needed no search: the decision is unique, by its duals.
+    relaxed : int
+        Integer programs answered by their relaxation.
+    solver_seconds, total_seconds : float
+        Time inside the solver, and in all.
+    """
+
+    solves: int = 0
+    iterations: int = 0
+    nodes: int = 0
+    cache_hits: int = 0
+    certified: int = 0
+    relaxed: int = 0
+    solver_seconds: float = 0.0
+    total_seconds: float = 0.0
+
+    def minus(self, other: Stats) -> Stats:
+        """Return these counts less another's."""
+        mine = vars(self)
+        return Stats(
+            **{name: mine[name] - value for name, value in vars(other).items()}
+        )
+
+    def add(self, other: Stats) -> None:
+        """Add another's counts to these."""
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass(frozen=True)
+class Point:
+    """An optimal decision of zeta-SAA and its value, lower being better."""
+
+    decision: np.ndarray
+    value: float
+    status: str = field(default="optimal")
+
+
+@dataclass
+class Found:
+    """An optimum of zeta-SAA as the arrays of its program.
+
+    Attributes
+    ----------
+    x : array (columns,)
+    value : float
+        Recomputed from ``x``.
+    column_dual, row_dual : array, optional
+        Of a linear program.
+    unique : bool
+        Whether the first stage is certified to be unique.
+    bound : float, optional
+        What no decision costs less than, of an integer program solved within a gap.
+    """
+
+    x: np.ndarray
+    value: float
+    column_dual: np.ndarray | None = None
+    row_dual: np.ndarray | None = None
+    unique: bool = False
+    bound: float | None = None
+
+
+class Strategy(Protocol):
+    """A way to solve zeta-SAA on K scenarios, and to search its optimal decisions."""
+
+    def solve(self, blocks: Blocks, weights: np.ndarray) -> Found:
+        """Return an optimum; blocks hold the recourse data of the K scenarios."""
+
+    def search(
+        self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
+    ) -> float:
+        """Return l_opt for an outcome (blocks of length 1), after ``solve``."""
+
+
+def solve_each(
+    strategy: Strategy, blocks: Blocks, weights: np.ndarray, width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, SolverTrouble]]:
+    """Return decisions (n, width), values (n,), certificates (n,) and troubles.
+
+    One case after the other, for blocks with two leading axes.
+    """
+    n = len(weights)
+    decisions, values = np.full((n, width), np.nan), np.full(n, np.nan)
+    unique = np.zeros(n, bool)
+    troubles: dict[int, SolverTrouble] = {}
+    for i in range(n):
+        try:
+            found = strategy.solve(blocks[i], weights[i])
+        except SolverTrouble as trouble:
+            troubles[i] = trouble
+            continue
+        decisions[i], values[i] = found.x[:width], found.value
+        unique[i] = found.unique
+    return decisions, values, unique, troubles
+
+
+class Engine(Protocol):
+    """Solves the three programs for checked arrays; costs are to be minimised.
+
+    A model that is maximised has its costs negated. Each method raises
+    :class:`SolverTrouble` when a program has no answer.
+    """
+
+    stats: Stats
+
+    def solve(self, scenarios: np.ndarray, weights: np.ndarray) -> Point:
+        """Return an optimum of zeta-SAA on scenarios (K, p)."""
+
+    def loss(
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray,
+        outcome: np.ndarray,
+        kind: str = "optimistic",
+    ) -> float:
+        """Return l_opt, or for ``kind='recourse'`` the cost of the decision at hand."""
+
+    def cost(self, decision: np.ndarray, outcome: np.ndarray) -> float:
+        """Return h(y) + Q(y, omega)."""

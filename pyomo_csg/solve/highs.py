@@ -1,0 +1,272 @@
+"""A thin, persistent layer over one HiGHS object: arrays in, arrays out."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import highspy
+import numpy as np
+
+from pyomo_csg.errors import DataError
+from pyomo_csg.solve.assembly import Arrays
+from pyomo_csg.solve.engine import SolverTrouble, Stats
+
+_STATUS = highspy.HighsModelStatus
+_NAMES = {
+    _STATUS.kInfeasible: "infeasible",
+    _STATUS.kUnbounded: "unbounded",
+    _STATUS.kUnboundedOrInfeasible: "unbounded or infeasible",
+    _STATUS.kTimeLimit: "time limit",
+    _STATUS.kIterationLimit: "iteration limit",
+    _STATUS.kSolutionLimit: "solution limit",
+    _STATUS.kInterrupt: "interrupted",
+}
+_EXACT = {
+    "output_flag": False,
+    "threads": 1,
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+}
+_NEEDED = {"solver": ("choose", "simplex"), "run_crossover": ("on",)}
+DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
+
+
+def check_options(
+    options: Mapping[str, Any] | None, basis: bool = False
+) -> dict[str, Any]:
+    """Return HiGHS options, or raise a DataError with the nearest names.
+
+    With ``basis`` those are refused, too, that leave no exact basis.
+    """
+    known = [name for name in dir(highspy.HighsOptions()) if not name.startswith("_")]
+    problems = []
+    for name in options or {}:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=3)
+            hint = (
+                f"did you mean {' or '.join(near)}?" if near else "see HiGHS's manual"
+            )
+            problems.append(f"HiGHS has no option '{name}'; {hint}")
+    if not problems:
+        solver = highspy.Highs()
+        solver.setOptionValue("output_flag", False)
+        for name, value in (options or {}).items():
+            if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
+                problems.append(f"HiGHS does not take {value!r} for option '{name}'")
+    for name, allowed in _NEEDED.items() if basis else ():
+        if options is not None and name in options and options[name] not in allowed:
+            problems.append(
+                f"option '{name}' is {options[name]!r}; the oracle needs "
+                f"{' or '.join(repr(a) for a in allowed)}, for an exact basis"
+            )
+    if basis and options is not None and options.get("threads", 1) != 1:
+        problems.append(
+            "option 'threads' must be 1, since HiGHS keeps one number of threads for "
+            "all of a process; use workers= instead"
+        )
+    if problems:
+        raise DataError("The solver's options do not fit", problems)
+    return dict(options or {})
+
+
+def run_status(highs: Any) -> None:
+    """Run HiGHS once and raise a SolverTrouble unless it found an optimum."""
+    if highs.run() == highspy.HighsStatus.kError:
+        raise SolverTrouble("error", "HiGHS could not run the program")
+    status = highs.getModelStatus()
+    if status != _STATUS.kOptimal:
+        raise SolverTrouble(_NAMES.get(status, f"not solved ({status.name[1:]})"))
+
+
+def _check(status: Any) -> None:
+    """Raise if HiGHS refused what it was sent; it would go on with what it had."""
+    if status == highspy.HighsStatus.kError:
+        raise SolverTrouble("error", "HiGHS refused the program's data")
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return one is other or np.array_equal(one, other)
+
+
+class Shape(Protocol):
+    """The size, the pattern column by column, and the integers of a program."""
+
+    columns: int
+    rows: int
+    start: np.ndarray
+    index: np.ndarray
+    integer: np.ndarray
+
+
+class HighsProgram:
+    """One program kept in HiGHS; only what differs from the last one is sent.
+
+    Parameters
+    ----------
+    layout : Shape
+        Such as a :class:`~pyomo_csg.solve.assembly.Layout`.
+    stats : Stats
+        Where solves are counted.
+    options : mapping
+        Of HiGHS, on top of exact tolerances and one thread.
+    relaxed : bool, optional
+        Whether integer variables are taken as continuous.
+    scaled : bool, optional
+        Whether costs are brought to a size that suits HiGHS's tolerances.
+    """
+
+    def __init__(
+        self,
+        layout: Shape,
+        stats: Stats,
+        options: Mapping[str, Any],
+        relaxed: bool = False,
+        scaled: bool = False,
+    ):
+        self.layout = layout
+        self._stats = stats
+        self._highs: Any = highspy.Highs()
+        for name, value in {**_EXACT, **options}.items():
+            self._highs.setOptionValue(name, value)
+        self._integer = (
+            layout.integer if not relaxed else np.zeros(layout.columns, bool)
+        )
+        self._scaled, self._scale = scaled, 1.0
+        self._seconds = options.get("time_limit")
+        self._sent: Arrays | None = None
+        self._lp: Any = None
+        self._columns = np.arange(layout.columns, dtype=np.int32)
+        self._rows = np.arange(layout.rows, dtype=np.int32)
+
+    def load(self, arrays: Arrays) -> None:
+        """Make HiGHS hold this program."""
+        # Until all is sent nothing is known of what HiGHS holds.
+        (sent, self._sent), highs = (self._sent, None), self._highs
+        if sent is None or not _same(sent.values, arrays.values):
+            self._pass(arrays)
+            self._sent = arrays
+            return
+        if not _same(sent.cost, arrays.cost):
+            self._rescale(arrays.cost)
+            _check(
+                highs.changeColsCost(
+                    len(self._columns), self._columns, self._scale * arrays.cost
+                )
+            )
+        if (
+            sent.row_lower is not arrays.row_lower
+            or sent.row_upper is not arrays.row_upper
+        ):
+            _check(
+                highs.changeRowsBounds(
+                    len(self._rows), self._rows, arrays.row_lower, arrays.row_upper
+                )
+            )
+        if not (
+            _same(sent.column_lower, arrays.column_lower)
+            and _same(sent.column_upper, arrays.column_upper)
+        ):
+            _check(
+                highs.changeColsBounds(
+                    len(self._columns),
+                    self._columns,
+                    arrays.column_lower,
+                    arrays.column_upper,
+                )
+            )
+        self._sent = arrays
+
+    def start_from(self, basis: Any) -> None:
+        """Start from a basis; None leaves the last one."""
+        if basis is not None:
+            self._highs.setBasis(basis)
+
+    def run(self) -> None:
+        """Solve, from the last basis or the one that was set."""
+        status = self._run()
+        if status == _STATUS.kOptimal:
+            return
+        if status not in (_STATUS.kTimeLimit, _STATUS.kInterrupt):
+            # A warm start can lead astray; what counts is the answer from scratch.
+            self._highs.clearSolver()
+            status = self._run()
+        if status != _STATUS.kOptimal:
+            name = _NAMES.get(status, f"not solved ({status.name[1:]})")
+            raise SolverTrouble(name)
+
+    def _run(self) -> Any:
+        if self._seconds is not None and not self._integer.any():
+            # HiGHS counts a linear program's time over the life of the object.
+            limit = self._highs.getRunTime() + self._seconds
+            self._highs.setOptionValue("time_limit", limit)
+        start = time.perf_counter()
+        outcome = self._highs.run()
+        self._stats.solver_seconds += time.perf_counter() - start
+        self._stats.solves += 1
+        _, pivots = self._highs.getInfoValue("simplex_iteration_count")
+        self._stats.iterations += max(0, pivots)
+        if outcome == highspy.HighsStatus.kError:
+            return _STATUS.kSolveError
+        return self._highs.getModelStatus()
+
+    def _rescale(self, cost: np.ndarray) -> None:
+        """Choose the power of two that brings the largest cost to about 1.
+
+        HiGHS's tolerance on duals is absolute: with small costs it would call decisions
+        optimal that are not.
+        """
+        largest = np.abs(cost).max(initial=0.0)
+        if self._scaled and 0 < largest < np.inf:
+            self._scale = 2.0 ** -np.floor(np.log2(largest))
+
+    def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the columns' values, the columns' duals and the rows' duals."""
+        found = self._highs.getSolution()
+        return (
+            np.asarray(found.col_value),
+            np.asarray(found.col_dual) / self._scale,
+            np.asarray(found.row_dual) / self._scale,
+        )
+
+    @property
+    def arrays(self) -> Arrays:
+        """The program that HiGHS holds."""
+        assert self._sent is not None
+        return self._sent
+
+    @property
+    def highs(self) -> Any:
+        """The HiGHS object itself."""
+        return self._highs
+
+    def _pass(self, arrays: Arrays) -> None:
+        basis = self._highs.getBasis() if self._lp is not None else None
+        if self._lp is None:
+            self._lp = self._new_lp()
+        lp = self._lp
+        self._rescale(arrays.cost)
+        lp.col_cost_ = self._scale * arrays.cost
+        lp.col_lower_, lp.col_upper_ = arrays.column_lower, arrays.column_upper
+        lp.row_lower_, lp.row_upper_ = arrays.row_lower, arrays.row_upper
+        lp.a_matrix_.value_ = arrays.values
+        _check(self._highs.passModel(lp))
+        if basis is not None and basis.valid:
+            self._highs.setBasis(basis)
+
+    def _new_lp(self) -> Any:
+        layout, lp = self.layout, highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = layout.columns, layout.rows
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.num_col_, lp.a_matrix_.num_row_ = layout.columns, layout.rows
+        lp.a_matrix_.start_, lp.a_matrix_.index_ = layout.start, layout.index
+        if self._integer.any():
+            lp.integrality_ = [
+                highspy.HighsVarType.kInteger
+                if whole
+                else highspy.HighsVarType.kContinuous
+                for whole in self._integer
+            ]
+        return lp

@@ -1,0 +1,240 @@
+"""All programs of a compiled model, in batches, on HiGHS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.solve.assembly import Blocks, evaluate
+from pyomo_csg.solve.compiling import CompiledModel
+from pyomo_csg.solve.engine import (
+    Found,
+    SolverTrouble,
+    Stats,
+    Strategy,
+    bad_data,
+    solve_each,
+)
+from pyomo_csg.solve.linear import LinearStrategy
+from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticStrategy
+from pyomo_csg.solve.recourse import RecourseSolver
+from pyomo_csg.solve.sensitivity import (
+    coincides,
+    decision_movement,
+    is_degenerate,
+    value_movement,
+)
+
+Troubles = dict[int, SolverTrouble]
+
+
+class HighsEngine:
+    """Answers batches of cases; keeps one strategy, with its solvers, for each K.
+
+    Parameters
+    ----------
+    compiled : CompiledModel
+    options : mapping
+        Of HiGHS.
+
+    Notes
+    -----
+    In every method ``first`` is the number that the first case has in its batch.
+    """
+
+    def __init__(self, compiled: CompiledModel, options: Mapping[str, Any]):
+        self._compiled = compiled
+        self._options = options
+        self.stats = Stats()
+        recourse: Any = QuadraticRecourse if compiled.quadratic else RecourseSolver
+        self._recourse = recourse(compiled, self.stats, options)
+        self._strategies: dict[int, Strategy] = {}
+        self._linear: dict[int, LinearStrategy] = {}
+
+    def solve(
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray,
+        gradient: bool,
+        first: int = 0,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Troubles]:
+        """Return decisions (n, s), values (n,), gradients (n, K, p), which are smooth."""
+        blocks = evaluate(self._compiled, scenarios)
+        decisions, values, _, troubles = self._solve_many(blocks, weights, first)
+        if not gradient:
+            empty = np.full((len(values), 0), np.nan)
+            return decisions, values, empty, np.zeros(len(values), bool), troubles
+        gradients = np.full(scenarios.shape, np.nan)
+        smooth = np.zeros(len(values), bool)
+        for i in range(len(scenarios)):
+            try:
+                if i not in troubles:
+                    gradients[i], smooth[i] = self._value_gradient(
+                        scenarios[i], blocks[i], weights[i]
+                    )
+            except SolverTrouble as trouble:
+                troubles[i] = trouble
+        return decisions, values, gradients, smooth, troubles
+
+    def _value_gradient(
+        self, zeta: np.ndarray, blocks: Blocks, weights: np.ndarray
+    ) -> tuple[np.ndarray, bool]:
+        found = self._held_found(blocks, weights)
+        movement = value_movement(self._compiled, found, weights)
+        gradient = movement.pulled_back(self._compiled, zeta)
+        return gradient, self._is_smooth(found, blocks)
+
+    def losses(
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray,
+        outcomes: np.ndarray,
+        search: bool,
+        first: int = 0,
+    ) -> tuple[np.ndarray, np.ndarray, Troubles]:
+        """Return losses (n,) and whether decisions (n,) are certified to be unique.
+
+        Without ``search`` the losses are the costs of the decisions at hand.
+        """
+        blocks = evaluate(self._compiled, scenarios)
+        strategy = self._strategy(scenarios.shape[1])
+        decisions, _, unique, troubles = self._solve_many(blocks, weights, first)
+        costs = np.full(len(scenarios), np.nan)
+        solved = np.flatnonzero([i not in troubles for i in range(len(scenarios))])
+        costs[solved], failed = self._recourse.costs(
+            decisions[solved], outcomes[solved]
+        )
+        losses = costs.copy()
+        no_recourse = {int(solved[i]): trouble for i, trouble in failed.items()}
+        if search:
+            self.stats.certified += int(unique[solved].sum())
+            reactions = evaluate(self._compiled, outcomes)
+            # Where the decision at hand has no recourse another optimum may have one.
+            for i in map(int, solved):
+                if unique[i] and i not in no_recourse:
+                    continue
+                try:
+                    found = strategy.solve(blocks[i], weights[i])
+                    losses[i] = strategy.search(
+                        found, blocks[i], weights[i], reactions[i : i + 1]
+                    )
+                    no_recourse.pop(i, None)
+                except SolverTrouble as trouble:
+                    no_recourse[i], losses[i] = trouble, np.nan
+        return losses, unique, {**troubles, **no_recourse}
+
+    def costs(
+        self, decisions: np.ndarray, outcomes: np.ndarray, first: int = 0
+    ) -> tuple[np.ndarray, Troubles]:
+        """Return h(y) + Q(y, omega) (n,)."""
+        return self._recourse.costs(decisions, outcomes)
+
+    def loss_gradients(
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray,
+        outcomes: np.ndarray,
+        first: int = 0,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
+        """Return losses (n,), d loss / d zeta (n, K, p) and whether each is smooth."""
+        losses = np.full(len(scenarios), np.nan)
+        gradients, smooth = (
+            np.full(scenarios.shape, np.nan),
+            np.zeros(len(scenarios), bool),
+        )
+        troubles: Troubles = {}
+        blocks = evaluate(self._compiled, scenarios)
+        bad = blocks.unusable()
+        for i in range(len(scenarios)):
+            if bad[i]:
+                troubles[i] = bad_data()
+                continue
+            try:
+                losses[i], gradients[i], smooth[i] = self._loss_gradient(
+                    scenarios[i], blocks[i], weights[i], outcomes[i]
+                )
+            except SolverTrouble as trouble:
+                troubles[i] = trouble
+        return losses, gradients, smooth, troubles
+
+    def _loss_gradient(
+        self, zeta: np.ndarray, blocks: Blocks, weights: np.ndarray, outcome: np.ndarray
+    ) -> tuple[float, np.ndarray, bool]:
+        found = self._held_found(blocks, weights)
+        decision = found.x[: len(self._compiled.first)]
+        loss, slope, smooth = self._recourse.gradient(decision, outcome)
+        program = self._held(len(weights)).program
+        movement = decision_movement(
+            self._compiled, program.highs, blocks, found, slope
+        )
+        gradient = movement.pulled_back(self._compiled, zeta)
+        return loss, gradient, smooth and self._is_smooth(found, blocks)
+
+    def _is_smooth(self, found: Found, blocks: Blocks) -> bool:
+        program = self._held(len(blocks.row_lower)).program
+        return (
+            found.unique
+            and not coincides(self._compiled, blocks)
+            and not is_degenerate(program.highs, found.x, program.arrays)
+        )
+
+    def _solve_many(
+        self, blocks: Blocks, weights: np.ndarray, first: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
+        bad = blocks.unusable()
+        if bad.any():
+            return self._without(bad, blocks, weights)
+        strategy = self._strategy(weights.shape[1])
+        if isinstance(strategy, LinearStrategy):
+            return strategy.solve_many(blocks, weights, first)
+        return solve_each(strategy, blocks, weights, len(self._compiled.first))
+
+    def _without(
+        self, bad: np.ndarray, blocks: Blocks, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
+        """Solve the cases whose data can be computed; mark the others."""
+        good = np.flatnonzero(~bad)
+        width = len(self._compiled.first)
+        decisions, values = (
+            np.full((len(bad), width), np.nan),
+            np.full(len(bad), np.nan),
+        )
+        unique = np.zeros(len(bad), bool)
+        troubles: Troubles = {int(i): bad_data() for i in np.flatnonzero(bad)}
+        if len(good):
+            found = self._solve_many(blocks[good], weights[good], 0)
+            decisions[good], values[good], unique[good] = found[:3]
+            troubles.update((int(good[i]), t) for i, t in found[3].items())
+        return decisions, values, unique, troubles
+
+    def _strategy(self, count: int) -> Strategy:
+        if count not in self._strategies:
+            self._strategies[count] = self._new_strategy(count)
+        return self._strategies[count]
+
+    def _new_strategy(self, count: int) -> Strategy:
+        arguments = (self._compiled, count, self.stats, self._options)
+        if self._compiled.quadratic:
+            return QuadraticStrategy(*arguments)
+        if self._compiled.integer:
+            from pyomo_csg.solve.integer import IntegerStrategy
+
+            return IntegerStrategy(*arguments)
+        return LinearStrategy(*arguments)
+
+    def _held(self, count: int) -> LinearStrategy:
+        """The linear program that gradients are read off."""
+        if count not in self._linear:
+            self._linear[count] = LinearStrategy(
+                self._compiled, count, self.stats, self._options, relaxed=True
+            )
+        return self._linear[count]
+
+    def _held_found(self, blocks: Blocks, weights: np.ndarray) -> Found:
+        """Return zeta-SAA's optimum as one of a linear program, the integers held."""
+        held = None
+        if self._compiled.integer:
+            held = self._strategy(len(weights)).solve(blocks, weights).x
+        return self._held(len(weights)).solve(blocks, weights, held)

@@ -1,0 +1,117 @@
+"""zeta-SAA with the first stage's integers fixed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.solve.assembly import Arrays, Blocks, Layout
+from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.mip import Deadline, MipProgram
+from pyomo_csg.solve.reaction import Reaction
+from pyomo_csg.solve.tree import Node
+
+_MANY = 50
+_ROUNDS = 3
+_LITE = {
+    "mip_heuristic_run_root_reduced_cost": False,
+    "mip_heuristic_run_feasibility_jump": False,
+    "mip_allow_restart": False,
+    "mip_detect_symmetry": False,
+}
+_NO_SUBPROGRAMS = {"mip_heuristic_run_rins": False, "mip_heuristic_run_rens": False}
+
+
+def leaf_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options that suit a leaf, under those of the user.
+
+    A leaf's start is mostly optimal, so that only the proof is left. With a gap better
+    points count as much as better bounds, and subprograms find them.
+    """
+    lite = _LITE if options.get("mip_rel_gap") else {**_LITE, **_NO_SUBPROGRAMS}
+    return {**lite, **options}
+
+
+class LeafSolver:
+    """Solves leaves of the tree: scenario by scenario where nothing else joins them.
+
+    Parameters
+    ----------
+    layout : Layout
+    stats : Stats
+    options : mapping
+        Of HiGHS.
+    deadline : Deadline
+    reaction : Reaction
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        stats: Stats,
+        options: Mapping[str, Any],
+        deadline: Deadline,
+        reaction: Reaction,
+    ):
+        self._layout, self._reaction = layout, reaction
+        self._is_decision = bool(layout.compiled.first.integer.all())
+        # With few integers HiGHS is done before a start is found.
+        self._wants_start = int(layout.integer[layout.n1 :].sum()) >= _MANY
+        self._program = MipProgram(layout, stats, leaf_options(options), deadline)
+
+    def solve(
+        self,
+        blocks: Blocks,
+        weights: np.ndarray,
+        arrays: Arrays,
+        node: Node,
+        highest: float,
+    ) -> tuple[np.ndarray | None, float]:
+        """Return an optimum, if there is any that costs no more, and a bound."""
+        if self._is_decision:
+            return self._by_scenario(blocks, weights, arrays, node.lower)
+        start = self._start(blocks, arrays, node) if self._wants_start else None
+        x = self._program.search(arrays, start, highest)
+        if x is None:
+            return None, highest
+        return x, self._program.bound() + arrays.offset
+
+    def _by_scenario(
+        self,
+        blocks: Blocks,
+        weights: np.ndarray,
+        arrays: Arrays,
+        decision: np.ndarray,
+    ) -> tuple[np.ndarray | None, float]:
+        reactions = self._reaction.to(blocks, decision)
+        if reactions is None:
+            return None, math.inf
+        fixed = float(arrays.cost[: len(decision)] @ decision) + arrays.offset
+        x = np.concatenate([decision, reactions.z])
+        return x, fixed + float(weights @ reactions.bound)
+
+    def _start(self, blocks: Blocks, arrays: Arrays, node: Node) -> np.ndarray | None:
+        """Return a good point, if one is found.
+
+        The decision of the relaxation gets its best recourse; then the decision follows
+        the integers of that recourse; and so in turn.
+        """
+        best, x = None, node.x
+        for _ in range(_ROUNDS):
+            decision = x[: self._layout.n1]
+            reactions = self._reaction.to(blocks, decision)
+            if reactions is None:
+                break
+            point = np.concatenate([decision, reactions.z])
+            if best is not None and arrays.cost @ point >= arrays.cost @ best:
+                break
+            best, follower = point, self._program.held(arrays, point)
+            if follower is None:
+                break
+            x = follower
+            if arrays.cost @ x < arrays.cost @ best:
+                best = x
+        return best

@@ -1,0 +1,202 @@
+"""Programs in HiGHS that share a deadline and may have no answer."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import highspy
+import numpy as np
+
+from pyomo_csg.solve.assembly import Arrays
+from pyomo_csg.solve.engine import SolverTrouble, Stats
+from pyomo_csg.solve.highs import HighsProgram, Shape
+from pyomo_csg.solve.rounding import Rounder
+
+_STATUS = highspy.HighsModelStatus
+# Steepest edge would have to find all its weights again for each basis that is set.
+_DEVEX = 1
+_RELAXED = {"presolve": "off", "simplex_dual_edge_weight_strategy": _DEVEX}
+_EXACT = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "mip_feasibility_tolerance": 1e-9}
+
+
+class Deadline:
+    """One time limit for all the programs that a case takes.
+
+    Parameters
+    ----------
+    limit : float, optional
+        In seconds.
+    """
+
+    def __init__(self, limit: float = math.inf):
+        self._limit = limit
+        self._end = math.inf
+
+    def start(self) -> None:
+        """Start the clock."""
+        self._end = time.perf_counter() + self._limit
+
+    def left(self) -> float:
+        """Return the seconds left, or raise a SolverTrouble."""
+        if self._end == math.inf:
+            return math.inf
+        left = self._end - time.perf_counter()
+        if left <= 0:
+            raise SolverTrouble("time limit")
+        return left
+
+
+class TimedProgram(HighsProgram):
+    """A program that keeps a deadline.
+
+    Parameters
+    ----------
+    layout : Shape
+    stats : Stats
+    options : mapping
+        Of HiGHS.
+    deadline : Deadline
+    relaxed : bool, optional
+        Whether integer variables are taken as continuous.
+    """
+
+    def __init__(
+        self,
+        layout: Shape,
+        stats: Stats,
+        options: Mapping[str, Any],
+        deadline: Deadline,
+        relaxed: bool = False,
+    ):
+        super().__init__(layout, stats, options, relaxed, scaled=relaxed)
+        self._deadline = deadline
+
+    def attempt(self, arrays: Arrays, basis: Any = None) -> bool:
+        """Solve, from a basis if there is one; say whether the program is feasible."""
+        self.load(arrays)
+        self.start_from(basis)
+        return self._is_solved()
+
+    def point(self) -> np.ndarray:
+        """Return the columns' values."""
+        return np.array(self._highs.getSolution().col_value)
+
+    def _is_solved(self) -> bool:
+        status = self._run()
+        if status in (_STATUS.kInfeasible, _STATUS.kInterrupt):
+            return False
+        if status != _STATUS.kOptimal:
+            self.run()
+        return True
+
+    def _run(self) -> Any:
+        left = self._deadline.left()
+        if left < math.inf:
+            # HiGHS counts an LP's time from the making of the object, a MIP's from now.
+            spent = 0.0 if self._integer.any() else self._highs.getRunTime()
+            self._highs.setOptionValue("time_limit", left + spent)
+        return super()._run()
+
+
+class Relaxation(TimedProgram):
+    """A program whose integer variables are taken as continuous."""
+
+    def __init__(
+        self,
+        layout: Shape,
+        stats: Stats,
+        options: Mapping[str, Any],
+        deadline: Deadline,
+    ):
+        super().__init__(layout, stats, {**_RELAXED, **options}, deadline, relaxed=True)
+
+
+class MipProgram(TimedProgram):
+    """An integer program that is solved exactly, unless options say otherwise."""
+
+    def __init__(
+        self,
+        layout: Shape,
+        stats: Stats,
+        options: Mapping[str, Any],
+        deadline: Deadline,
+    ):
+        super().__init__(layout, stats, {**_EXACT, **options}, deadline)
+        self._context = stats, options, deadline
+        self._rounder = Rounder(layout)
+        self._highest, self._watched = math.inf, False
+
+    def optimum(self, arrays: Arrays, start: np.ndarray | None = None) -> np.ndarray:
+        """Return an optimal point whose integer columns are whole."""
+        found = self.search(arrays, start)
+        if found is None:
+            raise SolverTrouble("infeasible")
+        return found
+
+    def search(
+        self,
+        arrays: Arrays,
+        start: np.ndarray | None = None,
+        highest: float = math.inf,
+    ) -> np.ndarray | None:
+        """Return an optimal point whose integer columns are whole, if there is one.
+
+        Once no point can cost as little as ``highest``, there is none.
+        """
+        self.load(arrays)
+        self._stop_above(highest - arrays.offset)
+        if start is not None:
+            solution = highspy.HighsSolution()
+            solution.col_value = start.tolist()
+            self._highs.setSolution(solution)
+        if not self._is_solved():
+            return None
+        self._stats.nodes += max(0, self._highs.getInfo().mip_node_count)
+        return self._polished(arrays, self.point())
+
+    def _stop_above(self, highest: float) -> None:
+        """Have HiGHS stop once its bound is above a cost; it has no option for that."""
+        self._highest = highest
+        if highest < math.inf and not self._watched:
+            self._highs.cbMipInterrupt += self._watch
+            self._watched = True
+
+    def _watch(self, event: Any) -> None:
+        if event.data_out.mip_dual_bound > self._highest:
+            event.interrupt()
+
+    def bound(self) -> float:
+        """Return what no point of the last program costs less than, without offset."""
+        if not self._integer.any():
+            return self._highs.getObjectiveValue()
+        return self._highs.getInfo().mip_dual_bound
+
+    def _polished(self, arrays: Arrays, x: np.ndarray) -> np.ndarray:
+        """Round the integers; let the others follow where that breaks a row."""
+        whole = self.layout.integer
+        point = np.where(whole, np.rint(x), x)
+        if self._rounder.is_feasible(arrays, point):
+            return point
+        held = self.held(arrays, point)
+        if held is None:
+            raise SolverTrouble(
+                "not whole", "rounding the integers of the point found breaks a row"
+            )
+        return held
+
+    def held(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
+        """Return the best point with the integers of ``x``, if there is any."""
+        whole = self.layout.integer
+        lower = np.where(whole, x, arrays.column_lower)
+        upper = np.where(whole, x, arrays.column_upper)
+        held = replace(arrays, column_lower=lower, column_upper=upper)
+        return self._relaxation.point() if self._relaxation.attempt(held) else None
+
+    @cached_property
+    def _relaxation(self) -> Relaxation:
+        return Relaxation(self.layout, *self._context)

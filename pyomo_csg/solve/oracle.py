@@ -1,0 +1,349 @@
+"""csg.Oracle: values, decisions, losses, costs and gradients of an annotated model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import numpy as np
+from pyomo.core.base.block import BlockData
+from pyomo.core.base.transformation import TransformationFactory
+
+from pyomo_csg.errors import DataError, ModelError, SolveError
+from pyomo_csg.solve.answers import Audit, LossGradient, Solution
+from pyomo_csg.solve.batch import Batch, Recipe
+from pyomo_csg.solve.compiling import CompiledModel, compile_model
+from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.highs import check_options
+from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.stages.arrays import (
+    Doors,
+    batch_of_decisions,
+    batch_of_outcomes,
+    batch_of_scenarios,
+    batch_of_weights,
+)
+
+_AUDITED = 20
+
+
+class Oracle:
+    """Answers the questions that learning and deciding ask of a two-stage model.
+
+    The model is compiled to arrays once; programs are put together from them for any
+    number of scenarios and solved by HiGHS, whose objects, bases and incumbents are kept
+    from case to case. Losses and costs are to be minimised whatever the model's sense: a
+    maximised model's profits are negated.
+
+    Parameters
+    ----------
+    model : ConcreteModel
+        Annotated by :func:`pyomo_csg.annotate`. Later changes to it are not seen.
+    solver : str, optional
+        ``'highs'``, or the name of an appsi solver (``'appsi_gurobi'``,
+        ``'appsi_ipopt'``, ...), which takes whatever Pyomo model it understands.
+    executor : concurrent.futures.Executor, optional
+        Where to solve batches: a pool of processes, Dask's ``Client.get_executor()``,
+        ``mpi4py.futures.MPIPoolExecutor``.
+    workers : int, optional
+        How many threads to use without an executor, or how many workers it has.
+    options : mapping, optional
+        Of the solver, such as ``{'time_limit': 10.0}`` seconds for one program.
+
+    Attributes
+    ----------
+    two_stage : TwoStageModel
+    stats : Stats
+        Solves, iterations, cache hits and seconds so far.
+    failures : list of SolveError
+        Of the last batch, where ``on_error='record'``.
+    audit : Audit or None
+        Of the last ``kind='recourse'`` losses.
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> oracle = csg.Oracle(newsvendor.build())
+    >>> solution = oracle.solve([[10], [14], [30]])
+    >>> solution.decision, round(solution.value, 3)
+    (array([10.]), -0.5)
+    >>> oracle.cost([20], [[12], [25]]).round(3)
+    array([ 6.6, -1. ])
+    """
+
+    _compiled: CompiledModel | None = None
+
+    def __init__(
+        self,
+        model: BlockData,
+        solver: str = "highs",
+        executor: Executor | None = None,
+        workers: int = 1,
+        options: Mapping[str, Any] | None = None,
+    ):
+        if not isinstance(workers, int) or workers < 1:
+            found = f"workers is {workers!r}; give a whole number from 1 up"
+            raise DataError("Cannot make the oracle", [found])
+        # A copy: what is solved and what an error writes stay what they are now.
+        self.two_stage = TwoStageModel(model).copied()
+        self._sense = int(self.two_stage.sense)
+        recipe = self._recipe(solver, options)
+        self._batch = Batch(recipe, executor, workers)
+        self.failures: list[SolveError] = []
+        self.audit: Audit | None = None
+
+    @property
+    def stats(self) -> Stats:
+        """What was solved so far, and how long it took."""
+        return self._batch.stats
+
+    def solve(
+        self,
+        scenarios: Any,
+        weights: Any = None,
+        *,
+        gradient: bool = False,
+        on_error: str = "raise",
+        progress: bool = True,
+    ) -> Solution:
+        """Solve zeta-SAA.
+
+        Parameters
+        ----------
+        scenarios : array (K, p), or (n, K, p) for a batch, or DataFrame (K, p)
+        weights : array (K,) or (n, K), optional
+            Each summing to 1. Default: 1/K.
+        gradient : bool, optional
+            Whether to give the gradient of the value, too.
+        on_error : {'raise', 'record'}, optional
+            What to do with a case that has no answer: raise its SolveError, or go on,
+            leave NaN in its place and keep it in ``failures``.
+        progress : bool, optional
+            Whether long batches show a bar.
+
+        Returns
+        -------
+        Solution
+        """
+        self._check(on_error, gradient)
+        one = np.ndim(scenarios) == 2
+        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
+        zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
+        shares = doors.check("weights", batch_of_weights, weights, zetas)
+        doors.close()
+        arrays, troubles = self._run(
+            "solve", [zetas, shares], progress, gradient=gradient
+        )
+        decisions, values, gradients, smooth = arrays
+        status = np.full(len(zetas), "optimal", dtype=object)
+        for i, trouble in troubles.items():
+            status[i] = trouble.status
+        self._settle(
+            troubles, on_error, lambda i: self._saa_program(zetas[i], shares[i])
+        )
+        values = self._sense * values
+        extras = (self._sense * gradients, smooth) if gradient else (None, None)
+        if not one:
+            return Solution(decisions, values, status, *extras)
+        first = (None if extra is None else extra[0] for extra in extras)
+        return Solution(decisions[0], float(values[0]), status[0], *first)
+
+    def loss(
+        self,
+        scenarios: Any,
+        outcomes: Any,
+        kind: str = "optimistic",
+        *,
+        weights: Any = None,
+        on_error: str = "raise",
+        progress: bool = True,
+    ) -> np.ndarray:
+        """Return the losses (n,) of deciding on scenarios when outcomes then happen.
+
+        Parameters
+        ----------
+        scenarios : array (n, K, p)
+        outcomes : array (n, p)
+        kind : {'optimistic', 'recourse'}, optional
+            ``'optimistic'`` is l_opt: the best of zeta-SAA's optimal decisions counts.
+            ``'recourse'`` takes the decision that the solver returned. Where it is unique
+            the two are equal: ``audit`` has how many cases were certified to be so, and
+            how far the two were apart on the first of the others.
+        weights, on_error, progress
+            As in :meth:`solve`.
+        """
+        if kind not in ("optimistic", "recourse"):
+            raise DataError(
+                "Unknown loss", [f"kind is {kind!r}; give 'optimistic' or 'recourse'"]
+            )
+        self._check(on_error)
+        zetas, shares, omegas = self._pairs(scenarios, weights, outcomes)
+        (losses, unique), troubles = self._run(
+            "losses", [zetas, shares, omegas], progress, search=kind == "optimistic"
+        )
+        self._settle(
+            troubles,
+            on_error,
+            lambda i: self._search_program(zetas[i], shares[i], omegas[i]),
+        )
+        if kind == "recourse":
+            self._audit(losses, unique, [zetas, shares, omegas])
+        return losses
+
+    def cost(
+        self,
+        decisions: Any,
+        outcomes: Any,
+        *,
+        on_error: str = "raise",
+        progress: bool = True,
+    ) -> np.ndarray:
+        """Return the costs h(y) + Q(y, omega) (n,) of decisions when outcomes happen.
+
+        Parameters
+        ----------
+        decisions : array (n, s) or (s,)
+        outcomes : array (n, p)
+        on_error, progress
+            As in :meth:`solve`.
+        """
+        self._check(on_error)
+        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
+        omegas = doors.check("outcomes", batch_of_outcomes, self.two_stage, outcomes)
+        ys = doors.check(
+            "decisions", batch_of_decisions, self.two_stage, decisions, omegas
+        )
+        doors.close()
+        (costs,), troubles = self._run("costs", [ys, omegas], progress)
+        self._settle(
+            troubles, on_error, lambda i: self._recourse_program(ys[i], omegas[i])
+        )
+        return costs
+
+    def loss_gradient(
+        self,
+        scenarios: Any,
+        outcomes: Any,
+        *,
+        weights: Any = None,
+        on_error: str = "raise",
+        progress: bool = True,
+    ) -> LossGradient:
+        """Return losses and d loss / d zeta, through the optimal basis.
+
+        The loss is that of the decision at hand; with integer variables they are held at
+        the incumbent. Arguments as in :meth:`loss`.
+        """
+        self._check(on_error, gradient=True)
+        zetas, shares, omegas = self._pairs(scenarios, weights, outcomes)
+        arrays, troubles = self._run(
+            "loss_gradients", [zetas, shares, omegas], progress
+        )
+        self._settle(
+            troubles,
+            on_error,
+            lambda i: self._search_program(zetas[i], shares[i], omegas[i]),
+        )
+        return LossGradient(*arrays)
+
+    def _recipe(self, solver: str, options: Mapping[str, Any] | None) -> Recipe:
+        if solver == "highs":
+            self._compiled = compile_model(self.two_stage)
+            return Recipe(solver, check_options(options, basis=True), self._compiled)
+        import cloudpickle
+
+        from pyomo_csg.solve.appsi_solvers import SolverKind
+
+        SolverKind(solver, options)  # refuses what is not there
+        model = cloudpickle.dumps(self.two_stage.model)
+        return Recipe(solver, dict(options or {}), model=model)
+
+    def _check(self, on_error: str, gradient: bool = False) -> None:
+        """Refuse, before anything is solved, what can be refused."""
+        if on_error not in ("raise", "record"):
+            raise DataError(
+                "Unknown way with errors",
+                [f"on_error is {on_error!r}; give 'raise' or 'record'"],
+            )
+        if gradient and self._compiled is not None and self._compiled.quadratic:
+            raise ModelError(
+                f"'{self.two_stage.model.name}' gives no gradient",
+                ["its objective is quadratic; gradients are read off a linear basis"],
+            )
+
+    def _pairs(self, scenarios: Any, weights: Any, outcomes: Any) -> tuple:
+        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
+        zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
+        shares = doors.check("weights", batch_of_weights, weights, zetas)
+        omegas = doors.check(
+            "outcomes", batch_of_outcomes, self.two_stage, outcomes, zetas
+        )
+        doors.close()
+        return zetas, shares, omegas
+
+    def _run(
+        self, method: str, arrays: list[np.ndarray], progress: bool, **constants: Any
+    ) -> Any:
+        start = time.perf_counter()
+        try:
+            return self._batch.run(method, arrays, progress, **constants)
+        finally:
+            self.stats.total_seconds += time.perf_counter() - start
+
+    def _settle(
+        self, troubles: dict[int, Any], on_error: str, program: Callable[[int], Any]
+    ) -> None:
+        """Raise the first trouble, or keep all."""
+        self.failures = [
+            SolveError(i, trouble.status, trouble.detail, partial(program, i))
+            for i, trouble in sorted(troubles.items())
+        ]
+        if self.failures and on_error == "raise":
+            raise self.failures[0]
+
+    def _audit(
+        self, losses: np.ndarray, unique: np.ndarray, pairs: list[np.ndarray]
+    ) -> None:
+        """Compare with l_opt where no certificate says that it is the same."""
+        solved = ~np.isnan(losses)
+        cases = np.flatnonzero(solved & ~unique)[:_AUDITED]
+        worst = 0.0
+        if len(cases):
+            arrays = [array[cases] for array in pairs]
+            (exact, _), _ = self._run("losses", arrays, False, search=True)
+            apart = (losses[cases] - exact) / np.maximum(1, np.abs(exact))
+            worst = float(np.nanmax(apart, initial=0.0))
+        self.audit = Audit(int((solved & unique).sum()), len(cases), worst)
+
+    def _saa_program(self, zetas: np.ndarray, shares: np.ndarray) -> Any:
+        return self._transformed("extensive_form", scenarios=zetas, weights=shares)
+
+    def _search_program(
+        self, zetas: np.ndarray, shares: np.ndarray, omega: np.ndarray
+    ) -> Any:
+        """The search, or zeta-SAA itself where that has no optimum."""
+        (_, values, _, _), troubles = self._run(
+            "solve", [zetas[None], shares[None]], False, gradient=False
+        )
+        if troubles:
+            return self._saa_program(zetas, shares)
+        value = self._sense * values[0]
+        return self._transformed(
+            "opt_search",
+            scenarios=zetas,
+            weights=shares,
+            outcome=omega,
+            optimal_value=value,
+        )
+
+    def _recourse_program(self, y: np.ndarray, omega: np.ndarray) -> Any:
+        return self._transformed("recourse", decision=y, outcome=omega)
+
+    def _transformed(self, name: str, **options: Any) -> Any:
+        return TransformationFactory(f"csg.{name}").create_using(
+            self.two_stage.model, **options
+        )

@@ -1,0 +1,270 @@
+"""Q(y, omega): what the best recourse to an outcome costs, for many pairs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import highspy
+import numpy as np
+
+from pyomo_csg.solve.assembly import Arrays, Blocks, evaluate
+from pyomo_csg.solve.bases import Basis, Sides
+from pyomo_csg.solve.compiling import CompiledModel
+from pyomo_csg.solve.engine import SolverTrouble, Stats, bad_data
+from pyomo_csg.solve.highs import DUAL_SIMPLEX, HighsProgram
+from pyomo_csg.solve.sensitivity import is_degenerate
+
+_MOST_BASES = 512
+_ROW = 1e-9
+_PRICE = 1e-12  # relative to the largest cost: below it a price is none
+_CHUNK = 8_192
+
+
+class RecourseLayout:
+    """The program of the recourse alone: the decision is part of the rows' sides."""
+
+    def __init__(self, compiled: CompiledModel):
+        rows = compiled.recourse_rows
+        self.n1 = len(compiled.first)
+        self.columns, self.rows = len(compiled.recourse), len(rows)
+        self.integer = compiled.recourse.integer
+        first = rows.column < self.n1
+        self.technology = np.flatnonzero(first)
+        self.technology_row = rows.row[first]
+        self.technology_column = rows.column[first]
+        row, column = rows.row[~first], rows.column[~first] - self.n1
+        self.recourse = np.flatnonzero(~first)
+        self.recourse_columns = self.n1 + np.arange(self.columns)
+        self._order = np.lexsort((row, column))
+        self.index = row[self._order].astype(np.int32)
+        counts = np.bincount(column, minlength=self.columns)
+        self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        self._places = (row, column)
+
+    def matrix(self, entries: np.ndarray) -> np.ndarray:
+        """Return the recourse matrix (rows, columns) of one block, dense."""
+        matrix = np.zeros((self.rows, self.columns))
+        np.add.at(matrix, self._places, entries[self.recourse])
+        return matrix
+
+    def shift(self, blocks: Blocks, decisions: np.ndarray) -> np.ndarray:
+        """Return T(omega) y (n, rows): what a decision takes up of each row."""
+        shift = np.zeros((len(decisions), self.rows))
+        used = blocks.entries[:, self.technology] * decisions[:, self.technology_column]
+        for entry, row in enumerate(self.technology_row):
+            shift[:, row] += used[:, entry]
+        return shift
+
+    def arrays(self, block: Blocks, shift: np.ndarray) -> Arrays:
+        """Return the program of one block (no leading axis) after one decision."""
+        return Arrays(
+            block.cost[self.n1 :],
+            0.0,
+            block.column_lower,
+            block.column_upper,
+            block.row_lower - shift,
+            block.row_upper - shift,
+            block.entries[self.recourse][self._order],
+        )
+
+
+class RecourseSolver:
+    """Costs of decisions under outcomes.
+
+    With linear recourse whose matrix and costs are certain the optimal bases are few:
+    one that was optimal once is optimal wherever it is feasible, so cases are checked
+    against the known bases all at once and only the rest is solved. Otherwise each case
+    is solved.
+
+    Parameters
+    ----------
+    compiled : CompiledModel
+    stats : Stats
+    options : mapping
+        Of HiGHS.
+    """
+
+    def __init__(
+        self, compiled: CompiledModel, stats: Stats, options: Mapping[str, Any]
+    ):
+        self._compiled = compiled
+        self._stats = stats
+        self._options = options
+        self.layout = RecourseLayout(compiled)
+        lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX}
+        if compiled.recourse.integer.any():
+            lean = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0}
+        whole = bool(compiled.recourse.integer.any())
+        self._program = HighsProgram(
+            self.layout, stats, {**lean, **options}, scaled=not whole
+        )
+        self.caches = (
+            not compiled.recourse.integer.any()
+            and compiled.recourse_rows.entries.certain_at(self.layout.recourse)
+            and compiled.recourse_cost.linear.certain_at(self.layout.recourse_columns)
+        )
+        self._bases: list[Basis] = []
+
+    def costs(
+        self, decisions: np.ndarray, outcomes: np.ndarray
+    ) -> tuple[np.ndarray, dict[int, SolverTrouble]]:
+        """Return h(y) + Q(y, omega) (n,) and the cases that have no answer."""
+        costs = np.full(len(decisions), np.nan)
+        troubles: dict[int, SolverTrouble] = {}
+        for start in range(0, len(decisions), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            blocks = evaluate(self._compiled, outcomes[part])
+            bad = blocks.unusable()
+            good = np.flatnonzero(~bad)
+            ys = decisions[part]
+            if bad.any():
+                blocks, ys = blocks[good], ys[good]
+            recourse, failed = self._recourse(ys, blocks)
+            costs[start + good] = self._fixed_costs(ys, blocks) + recourse
+            troubles.update((start + int(good[i]), t) for i, t in failed.items())
+            troubles.update((start + int(i), bad_data()) for i in np.flatnonzero(bad))
+        return costs, troubles
+
+    def gradient(
+        self, decision: np.ndarray, outcome: np.ndarray
+    ) -> tuple[float, np.ndarray, bool]:
+        """Return the cost of one decision, d cost / d y (s,), and whether it is smooth.
+
+        With integer recourse the derivative is that with the integers held.
+        """
+        block = evaluate(self._compiled, outcome[None, :])
+        shift = self.layout.shift(block, decision[None, :])[0]
+        cost = self._fixed_costs(decision[None, :], block)[0]
+        arrays = self.layout.arrays(block[0], shift)
+        program = self._program
+        program.load(arrays)
+        program.run()
+        z = program.solution()[0]
+        if self.layout.integer.any():
+            whole = self.layout.integer
+            arrays = replace(
+                arrays,
+                column_lower=np.where(whole, np.round(z), arrays.column_lower),
+                column_upper=np.where(whole, np.round(z), arrays.column_upper),
+            )
+            program = self._relaxed
+            program.load(arrays)
+            program.run()
+        z, _, duals = program.solution()
+        slope = self._compiled.first_cost.linear.constant[: self.layout.n1].copy()
+        slope += block.cost[0, : self.layout.n1]
+        used = (
+            block.entries[0, self.layout.technology] * duals[self.layout.technology_row]
+        )
+        np.subtract.at(slope, self.layout.technology_column, used)
+        smooth = not is_degenerate(program.highs, z, arrays)
+        return cost + float(arrays.cost @ z), slope, smooth
+
+    @cached_property
+    def _relaxed(self) -> HighsProgram:
+        lean = {"presolve": "off", **self._options}
+        return HighsProgram(self.layout, self._stats, lean, relaxed=True, scaled=True)
+
+    def _fixed_costs(self, decisions: np.ndarray, blocks: Blocks) -> np.ndarray:
+        """Return h(y) and what q charges for the decision itself."""
+        n1, first = self.layout.n1, self._compiled.first_cost
+        per_unit = first.linear.constant[:n1] + blocks.cost[:, :n1]
+        constant = first.constant.constant[0] + blocks.constant[:, 0]
+        return np.einsum("ns,ns->n", decisions, per_unit) + constant
+
+    def _recourse(
+        self, decisions: np.ndarray, blocks: Blocks
+    ) -> tuple[np.ndarray, dict[int, SolverTrouble]]:
+        if not self.layout.columns:
+            return self._no_recourse(decisions, blocks)
+        costs = np.full(len(decisions), np.nan)
+        troubles: dict[int, SolverTrouble] = {}
+        shift = self.layout.shift(blocks, decisions)
+        left = np.arange(len(decisions))
+        crossed = left[:0]
+        if self.caches:
+            sides = self._sides(blocks, shift)
+            in_order = sides.in_order()
+            left, crossed = left[in_order], left[~in_order]
+            for basis in sorted(self._bases, key=lambda b: -b.hits):
+                left = self._apply(basis, left, sides, costs)
+        while len(left):
+            case = left[0]
+            try:
+                costs[case] = self._solve(blocks[case], shift[case])
+            except SolverTrouble as trouble:
+                troubles[int(case)] = trouble
+            left = left[1:]
+            if (
+                self.caches
+                and int(case) not in troubles
+                and len(self._bases) < _MOST_BASES
+            ):
+                basis = self._read_basis(blocks.entries[case], blocks.cost[case])
+                self._bases.append(basis)
+                left = self._apply(basis, left, sides, costs)
+        for case in map(int, crossed):
+            troubles[case] = SolverTrouble(
+                "infeasible", "a lower side is above the upper"
+            )
+        return costs, troubles
+
+    def _no_recourse(
+        self, decisions: np.ndarray, blocks: Blocks
+    ) -> tuple[np.ndarray, dict[int, SolverTrouble]]:
+        """Answer for a model in which nothing is left to choose: the rows hold or not."""
+        shift = self.layout.shift(blocks, decisions)
+        low = shift < blocks.row_lower - _ROW * (1 + np.abs(shift))
+        high = shift > blocks.row_upper + _ROW * (1 + np.abs(shift))
+        broken = np.flatnonzero((low | high).any(axis=1))
+        costs = np.zeros(len(decisions))
+        costs[broken] = np.nan
+        return costs, {int(i): SolverTrouble("infeasible") for i in broken}
+
+    def _sides(self, blocks: Blocks, shift: np.ndarray) -> Sides:
+        columns = (blocks.column_lower, blocks.column_upper)
+        rows = (
+            np.ascontiguousarray((blocks.row_lower - shift).T),
+            np.ascontiguousarray((blocks.row_upper - shift).T),
+        )
+        if self._compiled.recourse.certain:
+            return Sides((columns[0][0], columns[1][0]), rows)
+        nothing = np.zeros(0)
+        both = [np.concatenate([c.T, r]) for c, r in zip(columns, rows, strict=True)]
+        return Sides((nothing, nothing), (both[0], both[1]))
+
+    def _apply(
+        self, basis: Basis, left: np.ndarray, sides: Sides, costs: np.ndarray
+    ) -> np.ndarray:
+        """Answer the cases that the basis fits; return those that are left."""
+        if not len(left):
+            return left
+        fits, answers = sides.answer(basis, left)
+        costs[left[fits]] = answers
+        basis.hits += int(fits.sum())
+        self._stats.cache_hits += int(fits.sum())
+        return left[~fits]
+
+    def _solve(self, block: Blocks, shift: np.ndarray) -> float:
+        arrays = self.layout.arrays(block, shift)
+        self._program.load(arrays)
+        self._program.run()
+        return float(arrays.cost @ self._program.solution()[0])
+
+    def _read_basis(self, entries: np.ndarray, cost: np.ndarray) -> Basis:
+        found = self._program.highs.getBasis()
+        states = [*found.col_status, *found.row_status]
+        kinds = highspy.HighsBasisStatus
+        is_basic = np.array([state == kinds.kBasic for state in states])
+        at_upper = np.array([state == kinds.kUpper for state in states])
+        matrix = np.hstack([self.layout.matrix(entries), -np.eye(self.layout.rows)])
+        basic, nonbasic = np.flatnonzero(is_basic), np.flatnonzero(~is_basic)
+        response = -np.linalg.solve(matrix[:, basic], matrix[:, nonbasic])
+        prices = np.concatenate([cost[self.layout.n1 :], np.zeros(self.layout.rows)])
+        price = prices[nonbasic] + prices[basic] @ response
+        counts = np.abs(price) > _PRICE * np.abs(prices).max(initial=0.0)
+        at_upper = np.where(counts, price < 0, at_upper[nonbasic])
+        return Basis(basic, nonbasic, at_upper, response, price)

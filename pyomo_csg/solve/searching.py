@@ -1,0 +1,184 @@
+"""Opt-Search in regions that hold all the optima of zeta-SAA."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.solve.assembly import Arrays, Blocks
+from pyomo_csg.solve.compiling import CompiledModel
+from pyomo_csg.solve.cut import (
+    CutLayout,
+    SearchLayout,
+    check_cut,
+    excess,
+    on_face,
+    slack,
+)
+from pyomo_csg.solve.engine import SolverTrouble, Stats
+from pyomo_csg.solve.mip import Deadline, MipProgram, Relaxation
+from pyomo_csg.solve.reaction import Reaction
+from pyomo_csg.solve.rounding import Rounder
+from pyomo_csg.solve.tree import Region, within
+
+
+@dataclass
+class Optimum:
+    """An optimum of zeta-SAA, and its program.
+
+    Attributes
+    ----------
+    x : array (columns,)
+    value : float
+    arrays : Arrays
+    blocks : Blocks
+    """
+
+    x: np.ndarray
+    value: float
+    arrays: Arrays
+    blocks: Blocks
+
+
+@dataclass
+class _Case:
+    """One search: its program, the least cost so far, and a point to start from."""
+
+    optimum: Optimum
+    outcome: Blocks
+    arrays: Arrays
+    best: float = math.inf
+    start: np.ndarray | None = None
+
+
+class OptSearch:
+    """Finds the least cost of an optimal decision under an outcome.
+
+    A region that is one decision needs only its recourse. In one where the relaxation of
+    zeta-SAA is exact its optimal face is searched without a cut, first relaxed: often
+    that bound is met by the decision at hand or by rounding. Otherwise an integer
+    program with the cut searches the region.
+
+    Parameters
+    ----------
+    compiled : CompiledModel
+    count : int
+        How many scenarios there are.
+    stats : Stats
+    options : mapping
+        Of HiGHS.
+    deadline : Deadline
+    reaction : Reaction
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledModel,
+        count: int,
+        stats: Stats,
+        options: Mapping[str, Any],
+        deadline: Deadline,
+        reaction: Reaction,
+    ):
+        self._compiled, self._count, self._stats = compiled, count, stats
+        self._context = stats, options, deadline
+        self._gap = float(options.get("mip_rel_gap", 0.0))
+        self._integers = np.flatnonzero(compiled.first.integer)
+        self._layout = SearchLayout(compiled, count)
+        self._reaction = reaction
+
+    def best(self, optimum: Optimum, regions: list[Region], outcome: Blocks) -> float:
+        """Return l_opt, where all optima of zeta-SAA lie in the regions."""
+        arrays = self._layout.searching(optimum.blocks, outcome)
+        case = _Case(optimum, outcome, arrays)
+        for region in regions:
+            case.best = min(case.best, self._least(case, region))
+        if case.best == math.inf:
+            raise SolverTrouble("infeasible", "no optimal decision has a recourse")
+        return case.best
+
+    def _least(self, case: _Case, region: Region) -> float:
+        if region.is_fixed and len(self._integers) == self._layout.n1:
+            return self._reacting(case, region.lower)[0]
+        exact = self._on_face(case, region) if region.duals is not None else None
+        return self._by_cut(case, region) if exact is None else exact
+
+    def _on_face(self, case: _Case, region: Region) -> float | None:
+        """Return the least cost on the region's face, if its relaxation gives it."""
+        assert region.duals is not None
+        saa = case.optimum.arrays
+        arrays = within(case.arrays, self._integers, region)
+        arrays = on_face(arrays, region.duals, saa.cost)
+        if not self._face_program.attempt(arrays):
+            return None
+        x = self._face_program.point()
+        bound = float(arrays.cost @ x) + arrays.offset
+        if bound >= case.best - slack(case.best):
+            return case.best
+        whole = self._rounder.whole(arrays, x)
+        if whole is not None and not excess(
+            saa, whole[: len(saa.cost)], case.optimum.value
+        ):
+            self._stats.relaxed += 1
+            return float(arrays.cost @ whole) + arrays.offset
+        self._use_decision_at_hand(case)
+        return case.best if bound >= case.best - slack(case.best) else None
+
+    def _use_decision_at_hand(self, case: _Case) -> None:
+        if case.start is None:
+            decision = case.optimum.x[: self._layout.n1]
+            cost, case.start = self._reacting(case, decision)
+            case.best = min(case.best, cost)
+
+    def _reacting(
+        self, case: _Case, decision: np.ndarray
+    ) -> tuple[float, np.ndarray | None]:
+        """Return what a decision costs, infinite without a recourse, and the point."""
+        reactions = self._reaction.to(case.outcome, decision)
+        if reactions is None:
+            return math.inf, None
+        point = np.concatenate([case.optimum.x, reactions.z])
+        point[: len(decision)] = decision
+        return float(case.arrays.cost @ point) + case.arrays.offset, point
+
+    def _by_cut(self, case: _Case, region: Region) -> float:
+        """Return the least cost of the region's points that keep the cut."""
+        self._use_decision_at_hand(case)
+        optimum, saa = case.optimum, case.optimum.arrays
+        limit = optimum.value + slack(optimum.value) - saa.offset
+        arrays = self._cut_layout.cut(case.arrays, saa.cost, limit)
+        arrays = within(arrays, self._integers, region)
+        if region.duals is not None:
+            arrays = on_face(arrays, region.duals, saa.cost)
+        start = case.start if self._holds(region, optimum.x) else None
+        x = self._cut_program.search(arrays, start)
+        if x is None:
+            return math.inf
+        check_cut(saa, x[: len(saa.cost)], optimum.value, self._gap)
+        return float(arrays.cost @ x) + arrays.offset
+
+    def _holds(self, region: Region, x: np.ndarray) -> bool:
+        """Whether a point's first-stage integers are in a region."""
+        whole = x[self._integers]
+        return bool((region.lower <= whole).all() and (whole <= region.upper).all())
+
+    @cached_property
+    def _rounder(self) -> Rounder:
+        return Rounder(self._layout)
+
+    @cached_property
+    def _face_program(self) -> Relaxation:
+        return Relaxation(self._layout, *self._context)
+
+    @cached_property
+    def _cut_layout(self) -> CutLayout:
+        return CutLayout(self._layout)
+
+    @cached_property
+    def _cut_program(self) -> MipProgram:
+        return MipProgram(self._cut_layout, *self._context)

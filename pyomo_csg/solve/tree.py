@@ -1,0 +1,218 @@
+"""Branch-and-bound on the first stage's integers alone, with exact leaves."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.solve.assembly import Arrays, Layout
+from pyomo_csg.solve.cut import slack
+from pyomo_csg.solve.mip import Relaxation
+from pyomo_csg.solve.rounding import Rounder
+
+_WHOLE = 1e-9
+_LEAF_COST = 20
+
+
+@dataclass
+class Region:
+    """A box of first-stage integers that holds optima of zeta-SAA.
+
+    Attributes
+    ----------
+    lower, upper : array (first-stage integers,)
+    duals : tuple of arrays, optional
+        Of the relaxation over the box (columns, rows) where its value is the optimum:
+        then the box's optima all lie on the relaxation's optimal face.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    duals: tuple[np.ndarray, np.ndarray] | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all first-stage integers are."""
+        return bool((self.lower == self.upper).all())
+
+
+@dataclass
+class Node(Region):
+    """A box with the optimum of its relaxation, and whether rounding may be tried."""
+
+    bound: float = math.inf
+    x: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    basis: Any = None
+    rounds: bool = True
+
+
+@dataclass
+class Grown:
+    """What a tree found.
+
+    Attributes
+    ----------
+    x : array, optional
+        The best whole point.
+    value, bound : float
+        What it costs, and what no point can cost less than.
+    complete : bool
+        Whether the value is proven to be optimal within the gap.
+    """
+
+    x: np.ndarray | None = None
+    value: float = math.inf
+    bound: float = math.inf
+    complete: bool = True
+    _solved: list[tuple[float, Region]] = field(default_factory=list)
+
+    @property
+    def regions(self) -> list[Region]:
+        """Boxes that hold all the optima."""
+        highest = self.value + slack(self.value)
+        return [region for value, region in self._solved if value <= highest]
+
+    def add(
+        self, arrays: Arrays, x: np.ndarray | None, bound: float, region: Region
+    ) -> None:
+        """Take note of a region's optimum, if it has any."""
+        self.bound = min(self.bound, bound)
+        if x is None:
+            return
+        value = float(arrays.cost @ x) + arrays.offset
+        self._solved.append((value, region))
+        if value < self.value:
+            self.x, self.value = x, value
+
+
+Leaf = Callable[[Arrays, Node, float], tuple[np.ndarray | None, float]]
+
+
+class Tree:
+    """Branches on first-stage integers, best bound first, on one persistent LP.
+
+    A node whose relaxation rounds to a whole point of the same cost is done. One whose
+    first-stage integers are all fixed is a leaf. Ties with the incumbent are kept: they
+    are what Opt-Search searches.
+
+    Parameters
+    ----------
+    layout : Layout
+    relaxation : Relaxation
+    rounder : Rounder
+    gap : float
+        Relative; how far from optimal the answer may be.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        relaxation: Relaxation,
+        rounder: Rounder,
+        gap: float = 0.0,
+    ):
+        self._relaxation = relaxation
+        self._rounder = rounder
+        self._gap = gap
+        self.integers = np.flatnonzero(layout.compiled.first.integer)
+
+    def root(self, arrays: Arrays) -> Node:
+        """Return the relaxation's optimum; raises if there is none."""
+        lower, upper = arrays.column_lower, arrays.column_upper
+        self._relaxation.load(arrays)
+        self._relaxation.run()
+        return self._read(arrays, lower[self.integers], upper[self.integers])
+
+    def grow(
+        self, arrays: Arrays, root: Node, leaf: Leaf, budget: float = math.inf
+    ) -> Grown:
+        """Return an optimum, or what is known when the budget is spent.
+
+        Parameters
+        ----------
+        arrays : Arrays
+        root : Node
+        leaf : function
+            Takes a leaf's program and node, and a cost; returns an optimum that costs
+            no more (or None) and a bound.
+        budget : float
+            How many relaxations to solve; a leaf counts as 20.
+        """
+        grown, order = Grown(), count()
+        heap = [(root.bound, next(order), root)]
+        while heap and heap[0][0] <= (highest := self._threshold(grown.value)):
+            bound, _, node = heapq.heappop(heap)
+            whole = self._rounder.whole(arrays, node.x) if node.rounds else None
+            if whole is not None:
+                grown.add(arrays, whole, bound, node)
+            elif node.is_fixed:
+                budget -= _LEAF_COST
+                fixed = within(arrays, self.integers, node)
+                whole, bound = leaf(fixed, node, highest)
+                grown.add(arrays, whole, bound, replace(node, duals=None))
+            else:
+                for child in self._children(arrays, node):
+                    budget -= child.rounds
+                    heapq.heappush(heap, (child.bound, next(order), child))
+            if budget < 0 and heap:
+                grown.complete = False
+                break
+        grown.bound = min([grown.bound, grown.value, *(bound for bound, _, _ in heap)])
+        return grown
+
+    def _threshold(self, incumbent: float) -> float:
+        """Return the bound above which a node holds nothing of interest."""
+        if incumbent == math.inf or not self._gap:
+            return incumbent + slack(incumbent)
+        return incumbent - self._gap * abs(incumbent)
+
+    def _children(self, arrays: Arrays, node: Node) -> list[Node]:
+        lower, upper = node.lower.copy(), node.upper.copy()
+        j, value = self._branching(node)
+        if value > np.floor(value) or value < upper[j]:
+            upper[j], lower[j] = np.floor(value), np.floor(value) + 1
+        else:
+            upper[j], lower[j] = value - 1, value
+        boxes = [(node.lower, upper), (lower, node.upper)]
+        children = []
+        for low, high in boxes:
+            if low[j] <= node.x[self.integers[j]] <= high[j]:
+                children.append(replace(node, lower=low, upper=high, rounds=False))
+                continue
+            box = within(arrays, self.integers, Region(low, high))
+            if self._relaxation.attempt(box, node.basis):
+                children.append(self._read(box, low, high))
+        return children
+
+    def _branching(self, node: Node) -> tuple[int, float]:
+        """Return the integer to branch on, and its value."""
+        assert node.duals is not None
+        x = node.x[self.integers]
+        nearest = np.rint(x)
+        fractional = np.abs(x - nearest) > _WHOLE
+        if fractional.any():
+            j = int(np.argmax(np.where(fractional, x, -np.inf)))
+            return j, float(x[j])
+        price = np.abs(node.duals[0][self.integers])
+        j = int(np.argmax(np.where(node.lower < node.upper, price, -1.0)))
+        node.x[self.integers[j]] = nearest[j]
+        return j, float(nearest[j])
+
+    def _read(self, arrays: Arrays, lower: np.ndarray, upper: np.ndarray) -> Node:
+        x, *duals = self._relaxation.solution()
+        bound = float(arrays.cost @ x) + arrays.offset
+        basis = self._relaxation.highs.getBasis()
+        return Node(lower, upper, (duals[0], duals[1]), bound, x, basis)
+
+
+def within(arrays: Arrays, integers: np.ndarray, region: Region) -> Arrays:
+    """Return the program with the first-stage integers in a box."""
+    lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
+    lower[integers], upper[integers] = region.lower, region.upper
+    return replace(arrays, column_lower=lower, column_upper=upper)

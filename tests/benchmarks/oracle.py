@@ -1,0 +1,291 @@
+"""How fast the oracle is, beside appsi, Gurobi and a HiGHS loop, as ratios in one run.
+
+Times are CPU milliseconds of this process, the two sides interleaved case by case or
+repeat by repeat. Gurobi's time is that inside its own solver, without Pyomo's part.
+
+Run: python -m tests.benchmarks.oracle [part ...]
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+import pyomo_csg as csg
+from models import cep1, cvar_portfolio, mnv, newsvendor, sslp
+from pyomo_csg.solve.appsi import AppsiEngine
+from pyomo_csg.solve.compiling import compile_model
+from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.recourse import RecourseSolver
+
+
+def pairs(model, n, k, seed=0, noise=0.02):
+    """Draw scenarios (n, k, p) as a generator would give them, and outcomes (n, p)."""
+    rng = np.random.default_rng(seed)
+    contexts, outcomes = model.sample(n, seed)
+    scenarios = []
+    for x in contexts:
+        support, weights = model.conditional(x)
+        drawn = support[rng.choice(len(support), k, p=weights)]
+        scenarios.append(drawn * (1 + noise * rng.uniform(-1, 1, drawn.shape)))
+    return np.array(scenarios), outcomes
+
+
+def cpu(function, *arguments, **more):
+    """Return the CPU seconds of a call, and its answer."""
+    start = time.process_time()
+    answer = function(*arguments, **more)
+    return time.process_time() - start, answer
+
+
+def row(*cells):
+    """Print a row of a table."""
+    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def heading(title, *columns):
+    """Print a table's head."""
+    print(f"\n### {title}\n")
+    row(*columns)
+    row(*("---" for _ in columns))
+
+
+def against_appsi():
+    """l_opt over appsi persistent, and the share of time inside run()."""
+    heading(
+        "l_opt beside appsi persistent, CPU ms a label",
+        *("model", "K", "labels", "ours", "appsi", "ratio", "total / run()", "apart"),
+    )
+    sizes = [(newsvendor, (1, 5, 10), 300), (cep1, (1, 5, 10), 300)]
+    sizes += [(cvar_portfolio, (1, 3, 5, 10, 20), 60), (cvar_portfolio, (40,), 20)]
+    for module, counts, n in sizes:
+        for k in counts:
+            beside_appsi(module, k, n)
+
+
+def beside_appsi(module, k, n, blocks=6):
+    """Print a row: the same labels by both, in interleaved blocks."""
+    model = module.build()
+    zetas, omegas = pairs(module, n + 10, k)
+    ours, theirs = csg.Oracle(model), AppsiEngine(model, "appsi_highs", {"threads": 1})
+    weights = np.full(k, 1 / k)
+    ours.loss(zetas[n:], omegas[n:], progress=False)
+    theirs.loss(zetas[-1], weights, omegas[-1])
+    before = ours.stats.solver_seconds, ours.stats.total_seconds
+    mine = other = worst = 0.0
+    for part in np.array_split(np.arange(n), blocks):
+        seconds, losses = cpu(ours.loss, zetas[part], omegas[part], progress=False)
+        mine += seconds
+        for i, loss in zip(part, losses, strict=True):
+            seconds, reference = cpu(theirs.loss, zetas[i], weights, omegas[i])
+            other += seconds
+            worst = max(worst, abs(loss - reference) / max(1e-3, abs(reference)))
+    inside = ours.stats.solver_seconds - before[0]
+    total = ours.stats.total_seconds - before[1]
+    row(
+        module.__name__.split(".")[-1],
+        k,
+        n,
+        f"{1e3 * mine / n:.3f}",
+        f"{1e3 * other / n:.2f}",
+        f"{other / mine:.1f}x",
+        f"{total / inside:.2f}",
+        f"{worst:.0e}",
+    )
+
+
+def against_gurobi():
+    """MNV labels beside Gurobi's own solver, one thread each."""
+    heading(
+        "MNV: l_opt beside Gurobi, CPU ms a label",
+        *("K", "labels", "ours", "Gurobi", "ours / Gurobi", "apart"),
+    )
+    model = mnv.build()
+    for k, n in ((1, 20), (3, 20), (5, 12), (10, 6)):
+        zetas, omegas = pairs(mnv, n + 1, k, noise=0.0)
+        ours = csg.Oracle(model)
+        theirs = AppsiEngine(model, "appsi_gurobi", {"Threads": 1})
+        weights = np.full(k, 1 / k)
+        ours.loss(zetas[n:], omegas[n:], progress=False)
+        theirs.loss(zetas[n], weights, omegas[n])
+        mine = other = worst = 0.0
+        for i in range(n):
+            seconds, (loss,) = cpu(
+                ours.loss, zetas[i : i + 1], omegas[i : i + 1], progress=False
+            )
+            mine += seconds
+            before = theirs.stats.solver_seconds
+            reference = theirs.loss(zetas[i], weights, omegas[i])
+            other += theirs.stats.solver_seconds - before
+            worst = max(worst, abs(loss - reference) / abs(reference))
+        row(
+            k,
+            n,
+            f"{1e3 * mine / n:.0f}",
+            f"{1e3 * other / n:.0f}",
+            f"{mine / other:.2f}",
+            f"{worst:.0e}",
+        )
+
+
+def full_mnv():
+    """The full MNV program on the 80 scenarios of a context, to a gap of 0.1 %."""
+    heading("MNV on 80 scenarios, to a gap of 0.1 %", "context", "CPU s", "value")
+    contexts, _ = mnv.sample(3, 0)
+    for i, x in enumerate(contexts):
+        oracle = csg.Oracle(mnv.build(), options={"mip_rel_gap": 1e-3})
+        seconds, solution = cpu(oracle.solve, mnv.conditional(x)[0])
+        row(i, f"{seconds:.1f}", f"{solution.value:.3f}")
+
+
+def costs():
+    """cost() on CEP1, 216 outcomes x 200 decisions, over a tuned HiGHS loop."""
+    compiled = compile_model(csg.TwoStageModel(cep1.build()))
+    rng = np.random.default_rng(0)
+    decisions = np.column_stack(
+        [rng.uniform(0, 1500, (200, 4)), rng.uniform(0, 600, (200, 4))]
+    )
+    ys = np.repeat(decisions, 216, axis=0)
+    omegas = np.tile(cep1.higle_sen_scenarios(), (200, 1))
+    fast, loop = [], []
+    for _ in range(5):
+        seconds, (answers, _) = cpu(
+            RecourseSolver(compiled, Stats(), {}).costs, ys, omegas
+        )
+        fast.append(seconds / len(ys))
+        solver = RecourseSolver(compiled, Stats(), {})
+        solver.caches = False
+        seconds, (reference, _) = cpu(solver.costs, ys[:2000], omegas[:2000])
+        loop.append(seconds / 2000)
+    apart = np.abs(answers[:2000] / reference - 1).max()
+    heading(
+        "cost(): CEP1, 43,200 evaluations, CPU us each",
+        *("ours", "HiGHS loop", "ratio", "apart"),
+    )
+    mine, other = statistics.median(fast), statistics.median(loop)
+    row(
+        f"{1e6 * mine:.2f}",
+        f"{1e6 * other:.1f}",
+        f"{other / mine:.0f}x",
+        f"{apart:.0e}",
+    )
+
+
+def compiling():
+    """Compile time beside the time Pyomo takes to write the model's LP file."""
+    heading(
+        "Compiling, CPU ms",
+        *("model", "analysis", "compiling", "LP file", "compiling / LP file", "both"),
+    )
+    builders = {
+        "newsvendor": newsvendor.build,
+        "cep1": cep1.build,
+        "cvar_portfolio": cvar_portfolio.build,
+        "mnv": mnv.build,
+        "sslp_5_25": lambda: sslp.build(5, 25),
+        "sslp_15_45": lambda: sslp.build(15, 45),
+    }
+    for name, build in builders.items():
+        model = build()
+        times = []
+        for _ in range(7):
+            analysis, two_stage = cpu(csg.TwoStageModel, model)
+            compilation, _ = cpu(compile_model, two_stage)
+            writing, _ = cpu(_write, model)
+            times.append((analysis, compilation, writing))
+        analysis, compilation, writing = map(
+            statistics.median, zip(*times, strict=True)
+        )
+        row(
+            name,
+            *(f"{1e3 * t:.1f}" for t in (analysis, compilation, writing)),
+            f"{compilation / writing:.2f}",
+            f"{(analysis + compilation) / writing:.2f}",
+        )
+
+
+def _write(model):
+    with tempfile.NamedTemporaryFile(suffix=".lp") as file:
+        model.write(file.name)
+
+
+def workers():
+    """Two workers beside one, wall time."""
+    heading("Two workers beside one, wall s", "model", "K", "1", "2", "ratio")
+    for module, k, n in ((cep1, 5, 4000), (cep1, 10, 3000), (mnv, 3, 16)):
+        zetas, omegas = pairs(module, n, k)
+        seconds = []
+        for count in (1, 2):
+            oracle = csg.Oracle(module.build(), workers=count)
+            oracle.loss(zetas[:8], omegas[:8], progress=False)
+            start = time.perf_counter()
+            oracle.loss(zetas, omegas, progress=False)
+            seconds.append(time.perf_counter() - start)
+        one, two = seconds
+        row(
+            module.__name__.split(".")[-1],
+            k,
+            f"{one:.2f}",
+            f"{two:.2f}",
+            f"{one / two:.2f}x",
+        )
+
+
+def growth(path="docs/oracle_growth.png"):
+    """Milliseconds a label against K and against the size of a model."""
+    heading("Growth with K, CPU ms a label", "model", *COUNTS)
+    curves = {}
+    for module, n in ((newsvendor, 100), (cep1, 100), (cvar_portfolio, 12)):
+        times = []
+        for k in COUNTS:
+            zetas, omegas = pairs(module, n, k)
+            oracle = csg.Oracle(module.build())
+            oracle.loss(zetas[:5], omegas[:5], progress=False)
+            seconds, _ = cpu(oracle.loss, zetas, omegas, progress=False)
+            times.append(1e3 * seconds / n)
+        name = module.__name__.split(".")[-1]
+        curves[name] = times
+        row(name, *(f"{t:.3g}" for t in times))
+    heading("Growth with the model, K=5, CPU ms a label", "model", "columns", "ms")
+    for servers, clients in ((5, 25), (10, 50), (15, 45)):
+        zetas = sslp.scenarios(20, clients).reshape(4, 5, clients)
+        omegas = sslp.scenarios(4, clients, seed=1)
+        oracle = csg.Oracle(sslp.build(servers, clients))
+        seconds, _ = cpu(oracle.loss, zetas, omegas, progress=False)
+        columns = servers + 6 * (servers * clients + servers)
+        row(f"sslp_{servers}_{clients}", columns, f"{1e3 * seconds / 4:.0f}")
+    _plot(curves, path)
+
+
+COUNTS = (1, 2, 5, 10, 20, 40, 80)
+
+
+def _plot(curves, path):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for name, times in curves.items():
+        axes.loglog(COUNTS, times, marker="o", label=name)
+    axes.set_xlabel("scenarios K")
+    axes.set_ylabel("CPU ms a label")
+    axes.grid(True, which="both", alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+PARTS = {
+    "appsi": against_appsi,
+    "gurobi": against_gurobi,
+    "full_mnv": full_mnv,
+    "costs": costs,
+    "compiling": compiling,
+    "workers": workers,
+    "growth": growth,
+}
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()

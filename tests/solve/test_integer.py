@@ -1,0 +1,379 @@
+"""Integer programs are solved exactly, by whichever way they are solved."""
+
+from itertools import combinations
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from scipy.optimize import linprog
+
+import pyomo_csg as csg
+from models import cvar_portfolio, mnv, sslp
+from pyomo_csg.solve import integer
+from pyomo_csg.solve.assembly import Layout, evaluate
+from pyomo_csg.solve.compiling import compile_model
+from pyomo_csg.solve.cut import CutLayout, SearchLayout, check_cut, slack
+from pyomo_csg.solve.engine import SolverTrouble, Stats
+from pyomo_csg.solve.integer import IntegerStrategy
+from tests import zoo
+from tests.solving import solve, transform
+
+METHODS = [None, "relaxation", "tree", "plain"]
+MODELS = ["mnv", "integers", "piecewise", "disjunction", "hull"]
+
+
+class Solver:
+    """A strategy for one model, in the model's own sense."""
+
+    def __init__(self, model, count, method=None, **options):
+        self.compiled = compile_model(csg.TwoStageModel(model))
+        self.stats = Stats()
+        self.strategy = IntegerStrategy(
+            self.compiled, count, self.stats, options, method
+        )
+
+    def solve(self, scenarios, weights=None):
+        scenarios = np.asarray(scenarios, float)
+        count = len(scenarios)
+        self.weights = np.full(count, 1 / count) if weights is None else weights
+        self.blocks = evaluate(self.compiled, scenarios)
+        self.found = self.strategy.solve(self.blocks, self.weights)
+        return self.compiled.sense * self.found.value
+
+    def search(self, outcome):
+        block = evaluate(self.compiled, np.asarray(outcome, float)[None])
+        loss = self.strategy.search(self.found, self.blocks, self.weights, block)
+        return self.compiled.sense * loss
+
+    def cost_at_hand(self, outcome):
+        """Return what the decision that was found costs, lower being better."""
+        reaction = self.strategy._reaction
+        block = evaluate(self.compiled, np.asarray(outcome, float)[None])
+        n1 = len(self.compiled.first)
+        decision = self.found.x[:n1]
+        x = np.concatenate([decision, reaction.to(block, decision).z])
+        arrays = Layout(self.compiled, 1).arrays(block, np.ones(1))
+        return arrays.cost @ x + arrays.offset
+
+
+def by_pyomo(model, scenarios, outcome, weights=None):
+    """Return v* and l_opt from the Pyomo programs."""
+    data = {"scenarios": scenarios, "weights": weights}
+    value = solve(transform("extensive_form", model, **data))
+    search = transform(
+        "opt_search", model, **data, outcome=outcome, optimal_value=value
+    )
+    return value, solve(search)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", MODELS)
+def test_every_way_agrees_with_the_pyomo_programs_on_the_zoo(name, method):
+    model = zoo.ZOO[name]()
+    solver = Solver(model, 3, method)
+    for seed in range(3):
+        *scenarios, outcome = zoo.scenarios(model, 4, seed)
+        weights = np.random.default_rng(seed).dirichlet([2, 2, 2]) if seed else None
+        value, loss = by_pyomo(model, scenarios, outcome, weights)
+        assert solver.solve(scenarios, weights) == pytest.approx(value, rel=1e-8)
+        assert solver.search(outcome) == pytest.approx(loss, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_mnv_agrees_with_the_pyomo_programs_on_demands_of_its_contexts(count):
+    model = mnv.build()
+    solver = Solver(model, count)
+    contexts, outcomes = mnv.sample(2, seed=4)
+    for context, outcome in zip(contexts, outcomes, strict=True):
+        scenarios = mnv.conditional(context)[0][:count]
+        value, loss = by_pyomo(model, scenarios, outcome)
+        assert solver.solve(scenarios) == pytest.approx(value, rel=1e-9)
+        assert solver.search(outcome) == pytest.approx(loss, rel=1e-6)
+
+
+def by_enumeration(returns, outcome, most_held=5, aversion=10.0, level=0.9):
+    """Return v* and l_opt of the CVaR portfolio from an LP for each support."""
+    values, losses = [], []
+    for support in combinations(range(returns.shape[1]), most_held):
+        value, loss = _portfolio(
+            returns[:, support], outcome[list(support)], aversion, level
+        )
+        values.append(value)
+        losses.append(loss)
+    optimal = np.array(values) <= min(values) + 1e-10
+    return min(values), min(
+        loss() for loss, is_it in zip(losses, optimal, strict=True) if is_it
+    )
+
+
+def _portfolio(returns, outcome, aversion, level):
+    """Return the value of one support, and a function for its loss."""
+    count, held = returns.shape
+    tail = aversion / (1 - level)
+    cost = np.concatenate(
+        [-returns.mean(axis=0), [aversion], np.full(count, tail / count)]
+    )
+    rows = np.hstack([-returns, -np.ones((count, 1)), -np.eye(count)])
+    invested = np.concatenate([np.ones(held), np.zeros(1 + count)])
+    bounds = [(0, None)] * held + [(None, None)] + [(0, None)] * count
+    precise = {
+        "primal_feasibility_tolerance": 1e-10,
+        "dual_feasibility_tolerance": 1e-10,
+    }
+    first = linprog(
+        cost, rows, np.zeros(count), invested[None], [1], bounds, options=precise
+    )
+
+    def loss():
+        # One column more, the excess of the outcome; one row more, the cut.
+        price = np.concatenate([-outcome, [aversion], np.zeros(count), [tail]])
+        more = np.concatenate([-outcome, [-1], np.zeros(count), [-1]])
+        wide = np.hstack([np.vstack([rows, cost]), np.zeros((count + 1, 1))])
+        right = np.concatenate([np.zeros(count), [first.fun + 1e-13, 0]])
+        second = linprog(
+            price,
+            np.vstack([wide, more]),
+            right,
+            np.append(invested, 0)[None],
+            [1],
+            [*bounds, (0, None)],
+            options=precise,
+        )
+        return second.fun
+
+    return first.fun, loss
+
+
+@pytest.mark.parametrize("count", range(1, 11))
+def test_the_portfolio_agrees_with_all_252_supports(count):
+    rng = np.random.default_rng(count)
+    returns, outcome = rng.normal(0, 0.02, (count, 10)), rng.normal(0, 0.02, 10)
+    value, loss = by_enumeration(returns, outcome)
+    solver = Solver(cvar_portfolio.build(), count)
+    assert solver.solve(returns) == pytest.approx(value, abs=1e-8)
+    assert solver.search(outcome) == pytest.approx(loss, abs=1e-8)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_way_gives_the_portfolio_the_same_value(method):
+    rng = np.random.default_rng(2)
+    returns, outcome = rng.normal(0, 0.02, (15, 10)), rng.normal(0, 0.02, 10)
+    solver = Solver(cvar_portfolio.build(), 15, method)
+    exact = Solver(cvar_portfolio.build(), 15)
+    assert solver.solve(returns) == pytest.approx(exact.solve(returns), abs=1e-9)
+    # The cut's slack of 1e-9 moves the loss; the optimal face has none.
+    assert solver.search(outcome) == pytest.approx(exact.search(outcome), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_sslp_agrees_with_the_pyomo_programs(method, seed):
+    model = sslp.build(servers=4, clients=8, seed=seed)
+    *scenarios, outcome = sslp.scenarios(4, clients=8, seed=seed)
+    value, loss = by_pyomo(model, scenarios, outcome)
+    solver = Solver(model, 3, method)
+    assert solver.solve(scenarios) == pytest.approx(value, rel=1e-8)
+    assert solver.search(outcome) == pytest.approx(loss, rel=1e-6)
+
+
+def ties(whole_recourse=True):
+    """Return a model in which any of three sites serves the scenarios equally well."""
+    m = pyo.ConcreteModel("ties")
+    m.need = pyo.Param([1, 2, 3], mutable=True, initialize=0.0)
+    m.site = pyo.Var([1, 2, 3], within=pyo.Binary)
+    m.size = pyo.Var([1, 2, 3], bounds=(0, 10))
+    domain = pyo.NonNegativeIntegers if whole_recourse else pyo.NonNegativeReals
+    m.lost = pyo.Var([1, 2, 3], within=domain)
+    m.one = pyo.Constraint(expr=sum(m.site.values()) == 1)
+    m.only = pyo.Constraint([1, 2, 3], rule=lambda m, i: m.size[i] <= 10 * m.site[i])
+    m.serve = pyo.Constraint(
+        [1, 2, 3], rule=lambda m, i: m.lost[i] >= m.need[i] - m.size[i]
+    )
+    m.cost = pyo.Objective(
+        expr=sum(m.size[i] + 5 * m.site[i] + 3 * m.lost[i] for i in (1, 2, 3))
+    )
+    csg.annotate(m, first_stage_variables=[m.site, m.size], uncertain_params=m.need)
+    return m
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("whole_recourse", [True, False])
+def test_the_search_finds_the_best_of_many_optimal_decisions(method, whole_recourse):
+    solver = Solver(ties(whole_recourse), 1, method)
+    assert solver.solve([[4.0, 4.0, 4.0]]) == pytest.approx(5 + 4 + 2 * 3 * 4)
+    built = int(np.argmax(solver.found.x[:3]))
+    for site in range(3):
+        outcome = np.zeros(3)
+        outcome[site] = 4.0
+        assert solver.search(outcome) == pytest.approx(9)
+        if site != built:
+            assert solver.cost_at_hand(outcome) == pytest.approx(5 + 4 + 3 * 4)
+
+
+@pytest.mark.parametrize("method", ["tree", "plain"])
+def test_general_integers_are_branched_on(method):
+    solver = Solver(zoo.integers(), 2, method)
+    model, scenarios, outcome = zoo.integers(), [[7.3, 5.1], [2.2, 8.7]], [3.3, 4.4]
+    value, loss = by_pyomo(model, scenarios, outcome)
+    assert solver.solve(scenarios) == pytest.approx(value)
+    assert solver.search(outcome) == pytest.approx(loss)
+    assert solver.found.method == method
+
+
+def test_the_rule_grows_a_tree_for_few_first_stage_integers(monkeypatch):
+    assert Solver(mnv.build(), 1).strategy.grows_tree
+    assert not Solver(zoo.piecewise(), 1).strategy.grows_tree
+    monkeypatch.setattr(integer, "_MOST_INTEGERS", 5)
+    assert not Solver(mnv.build(), 1).strategy.grows_tree
+
+
+def test_a_relaxation_that_rounds_is_enough():
+    rng = np.random.default_rng(0)
+    solver = Solver(cvar_portfolio.build(), 3)
+    solver.solve(rng.normal(0, 0.02, (3, 10)))
+    assert solver.found.method == "relaxation"
+    assert solver.stats.relaxed == 1
+    assert solver.stats.nodes == 0
+
+
+def test_a_tree_over_its_budget_leaves_the_rest_to_highs(monkeypatch):
+    model = mnv.build()
+    scenarios, outcome = mnv.sample(2, seed=1)[1], mnv.sample(1, seed=2)[1][0]
+    whole = Solver(model, 2)
+    value, loss = whole.solve(scenarios), whole.search(outcome)
+    assert whole.found.method == "tree"
+    monkeypatch.setattr(integer, "_MOST_RELAXATIONS", 3)
+    stopped = Solver(model, 2)
+    assert stopped.solve(scenarios) == pytest.approx(value, rel=1e-9)
+    assert stopped.found.method == "plain"
+    assert stopped.search(outcome) == pytest.approx(loss, rel=1e-7)
+
+
+def test_many_searches_follow_one_solve_in_any_order():
+    model = mnv.build()
+    _, demands = mnv.sample(6, seed=3)
+    solver, other = Solver(model, 3), Solver(model, 3)
+    solver.solve(demands[:3])
+    forward = [solver.search(w) for w in demands[3:]]
+    other.solve(demands[:3])
+    backward = [other.search(w) for w in demands[:2:-1]]
+    assert forward == pytest.approx(backward[::-1], rel=1e-7)
+
+
+def incomplete():
+    """Return a model whose recourse cannot answer every need."""
+    m = pyo.ConcreteModel("incomplete")
+    m.need = pyo.Param(mutable=True, initialize=1.0)
+    m.made = pyo.Var(within=pyo.NonNegativeIntegers, bounds=(0, 3))
+    m.bought = pyo.Var(within=pyo.NonNegativeIntegers, bounds=(0, 2))
+    m.meet = pyo.Constraint(expr=m.made + m.bought >= m.need)
+    m.cost = pyo.Objective(expr=m.made + 2 * m.bought)
+    csg.annotate(m, first_stage_variables=m.made, uncertain_params=m.need)
+    return m
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_infeasible_case_is_told_and_the_next_one_solved(method):
+    solver = Solver(incomplete(), 1, method)
+    assert solver.solve([[4.5]]) == 3 + 2 * 2
+    with pytest.raises(SolverTrouble) as trouble:
+        solver.solve([[7.0]])
+    assert trouble.value.status == "infeasible"
+    assert solver.solve([[1.0]]) == 1
+    with pytest.raises(SolverTrouble) as trouble:
+        solver.search([6.0])
+    assert trouble.value.status == "infeasible"
+    assert solver.search([2.0]) == 1 + 2
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_whole_points_that_do_not_exist_between_relaxed_ones_are_infeasible(method):
+    m = pyo.ConcreteModel("between")
+    m.w = pyo.Param(mutable=True, initialize=0.0)
+    m.y = pyo.Var(within=pyo.NonNegativeIntegers, bounds=(0, 5))
+    m.z = pyo.Var(within=pyo.NonNegativeIntegers, bounds=(0, 5))
+    m.gap = pyo.Constraint(expr=pyo.inequality(0.2, 2 * m.y + 2 * m.z - m.w, 0.8))
+    m.cost = pyo.Objective(expr=m.y + m.z)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    solver = Solver(m, 1, method)
+    with pytest.raises(SolverTrouble) as trouble:
+        solver.solve([[2.0]])
+    assert trouble.value.status == "infeasible"
+    assert solver.solve([[1.5]]) == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_unbounded_program_is_told(method):
+    m = pyo.ConcreteModel("unbounded")
+    m.w = pyo.Param(mutable=True, initialize=0.0)
+    m.y = pyo.Var(within=pyo.Integers)
+    m.z = pyo.Var(within=pyo.NonNegativeReals)
+    m.need = pyo.Constraint(expr=m.z >= m.w - m.y)
+    m.cost = pyo.Objective(expr=-m.y + m.z)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    with pytest.raises(SolverTrouble) as trouble:
+        Solver(m, 1, method).solve([[2.0]])
+    assert trouble.value.status == "unbounded"
+
+
+@pytest.mark.parametrize("method", ["tree", "plain"])
+def test_a_time_limit_comes_through_and_holds_for_each_case(method):
+    model, demands = mnv.build(), mnv.sample(30, seed=0)[1]
+    hurried = Solver(model, 30, method, time_limit=0.05)
+    for _ in range(2):
+        with pytest.raises(SolverTrouble) as trouble:
+            hurried.solve(demands)
+        assert trouble.value.status == "time limit"
+    patient = Solver(model, 1, method, time_limit=20.0)
+    for demand in demands[:3]:
+        patient.solve([demand])
+
+
+def test_with_a_gap_the_bound_is_proven_and_the_value_reached():
+    model, demands = mnv.build(), mnv.sample(6, seed=5)[1]
+    exact, loose = Solver(model, 6), Solver(model, 6, mip_rel_gap=0.02)
+    value = exact.solve(demands)
+    reached = loose.solve(demands)
+    bound = -loose.found.bound
+    assert reached <= value * (1 + 1e-9) <= bound * (1 + 1e-9)
+    assert bound - reached <= 0.02 * reached + 1e-9
+    assert exact.found.bound == pytest.approx(exact.found.value, rel=1e-8)
+
+
+def test_the_value_is_what_the_returned_point_costs_and_its_integers_are_whole():
+    solver = Solver(mnv.build(), 4)
+    solver.solve(mnv.sample(4, seed=8)[1])
+    layout = Layout(solver.compiled, 4)
+    arrays = layout.arrays(solver.blocks, solver.weights)
+    x = solver.found.x
+    assert solver.found.value == arrays.cost @ x + arrays.offset
+    assert (x[layout.integer] == np.rint(x[layout.integer])).all()
+
+
+def test_a_point_that_breaks_the_cut_is_no_label():
+    solver = Solver(zoo.integers(), 2)
+    value = solver.solve([[7.3, 5.1], [2.2, 8.7]])
+    arrays = Layout(solver.compiled, 2).arrays(solver.blocks, solver.weights)
+    check_cut(arrays, solver.found.x, value)
+    with pytest.raises(SolverTrouble, match="cut broken"):
+        check_cut(arrays, solver.found.x, value - 1e-6)
+    with pytest.raises(SolverTrouble, match="not optimal"):
+        check_cut(arrays, solver.found.x, value + 1e-3)
+
+
+def test_the_cut_is_one_row_more_over_the_columns_of_the_scenarios():
+    compiled = compile_model(csg.TwoStageModel(zoo.integers()))
+    base = SearchLayout(compiled, 2)
+    layout = CutLayout(base)
+    blocks = evaluate(compiled, np.array([[7.3, 5.1], [2.2, 8.7]]))
+    saa = Layout(compiled, 2).arrays(blocks, np.array([0.5, 0.5]))
+    program = base.searching(blocks, blocks[:1])
+    cut = layout.cut(program, saa.cost, 7.0)
+    dense = np.zeros((layout.rows, layout.columns))
+    column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
+    dense[layout.index, column] = cut.values
+    assert (dense[-1, : len(saa.cost)] == saa.cost).all()
+    assert (dense[-1, len(saa.cost) :] == 0).all()
+    assert cut.row_upper[-1] == 7.0
+    assert layout.rows == base.rows + 1
+    assert slack(1000.0) == pytest.approx(1e-6)

@@ -1,0 +1,531 @@
+"""csg.Oracle against the transformed Pyomo models, scipy and closed forms."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyomo.environ as pyo
+import pytest
+from hypothesis import given, settings
+
+import pyomo_csg as csg
+from models import cep1, farmer, mnv, newsvendor
+from tests.solving import solve, transform
+from tests.transform.test_properties import Matrices, cases, columns, usable_model
+from tests.zoo import ZOO, scenarios, sos_piecewise
+
+WEIGHTS = [0.5, 0.2, 0.3]
+LINEAR = [name for name in ZOO if name not in ("quadratic", "cross_products")]
+
+
+def batch(model, count=4, k=3):
+    """Return scenarios (count, k, p) and outcomes (count, p)."""
+    return (
+        np.array([scenarios(model, k, seed) for seed in range(count)]),
+        np.array([scenarios(model, 1, seed + 100)[0] for seed in range(count)]),
+    )
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_values_losses_and_costs_are_those_of_the_pyomo_programs(name):
+    model = ZOO[name]()
+    sense = int(csg.TwoStageModel(model).sense)
+    zetas, omegas = batch(model)
+    oracle = csg.Oracle(model)
+    solution = oracle.solve(zetas, WEIGHTS)
+    losses = oracle.loss(zetas, omegas, weights=WEIGHTS, on_error="record")
+    costs = oracle.cost(solution.decision, omegas, on_error="record")
+    assert np.isfinite(losses).sum() >= 2
+    for i, (zeta, omega) in enumerate(zip(zetas, omegas, strict=True)):
+        ef = transform("extensive_form", model, scenarios=zeta, weights=WEIGHTS)
+        value = solve(ef)
+        assert solution.value[i] == pytest.approx(value, rel=1e-7, abs=1e-7)
+        if np.isnan(losses[i]):
+            continue
+        search = transform(
+            "opt_search",
+            model,
+            scenarios=zeta,
+            weights=WEIGHTS,
+            outcome=omega,
+            optimal_value=value,
+        )
+        assert losses[i] == pytest.approx(sense * solve(search), rel=1e-6, abs=1e-6)
+        if not np.isnan(costs[i]):
+            recourse = transform(
+                "recourse", model, decision=solution.decision[i], outcome=omega
+            )
+            assert costs[i] == pytest.approx(
+                sense * solve(recourse), rel=1e-7, abs=1e-7
+            )
+            assert losses[i] <= costs[i] + 1e-7 * max(1, abs(costs[i]))
+
+
+@pytest.mark.parametrize("name", ["quadratic", "cross_products"])
+def test_quadratic_objectives_give_the_values_of_the_pyomo_programs(name):
+    model = ZOO[name]()
+    zetas, omegas = batch(model)
+    oracle = csg.Oracle(model)
+    solution = oracle.solve(zetas, WEIGHTS)
+    losses = oracle.loss(zetas, omegas, weights=WEIGHTS)
+    costs = oracle.cost(solution.decision, omegas)
+    for i, (zeta, omega) in enumerate(zip(zetas, omegas, strict=True)):
+        ef = transform("extensive_form", model, scenarios=zeta, weights=WEIGHTS)
+        assert solution.value[i] == pytest.approx(solve(ef), rel=1e-6)
+        recourse = transform(
+            "recourse", model, decision=solution.decision[i], outcome=omega
+        )
+        assert costs[i] == pytest.approx(solve(recourse), rel=1e-6)
+    assert losses == pytest.approx(costs, rel=1e-6)  # the cost curves in y
+    with pytest.raises(csg.ModelError, match="gives no gradient"):
+        oracle.loss_gradient(zetas, omegas)
+
+
+def test_the_search_holds_for_a_quadratic_recourse_with_many_optimal_decisions():
+    m = many_optima()
+    m.cost.set_value(m.y[1] + m.y[2] + m.short[1] ** 2 + m.short[2] ** 2)
+    oracle = csg.Oracle(m)
+    losses = oracle.loss(np.full((2, 1, 2), 2.0), [[2.0, 8.0], [8.0, 2.0]])
+    assert losses == pytest.approx([10, 10], abs=1e-4)
+
+
+@settings(max_examples=100)
+@given(cases())
+def test_values_and_losses_are_those_of_hand_made_matrices(case):
+    oracle = csg.Oracle(usable_model(case))
+    zetas = columns(case, case.scenarios)
+    optimum, _ = Matrices(case, case.scenarios).solve(case.weights)
+    found = oracle.solve(zetas, case.weights)
+    assert found.value == pytest.approx(optimum, rel=1e-6, abs=1e-6)
+    (loss,) = oracle.loss(
+        zetas[None], columns(case, case.outcome)[None], weights=case.weights
+    )
+    near, far = (searched(case, optimum, slack) for slack in (1e-7, 2e-7))
+    theirs = case.sense * (2 * near - far)  # linear in the slack, so exact at none
+    assert loss == pytest.approx(theirs, rel=1e-5, abs=1e-5)
+
+
+def searched(case, optimum, slack):
+    """Return Opt-Search's optimum by hand, its cut being this slack."""
+    matrices = Matrices(case, [*case.scenarios, case.outcome])
+    row, constant = matrices.cost([*case.weights, 0.0])
+    matrices.a_ub.append(row)
+    matrices.b_ub.append(case.sense * optimum + slack * max(1, abs(optimum)) - constant)
+    value, _ = matrices.solve([*np.zeros(len(case.weights)), 1.0])
+    return value
+
+
+def test_the_newsvendor_orders_the_critical_quantile():
+    oracle = csg.Oracle(newsvendor.build())
+    demands = np.random.default_rng(0).uniform(5, 40, (50, 80, 1))
+    ratio = (1.05 - 1.0) / (1.05 - 0.1)
+    expected = np.quantile(demands[:, :, 0], ratio, axis=1, method="inverted_cdf")
+    assert oracle.solve(demands).decision[:, 0] == pytest.approx(expected)
+
+
+def test_the_newsvendors_cost_has_a_closed_form():
+    oracle = csg.Oracle(newsvendor.build())
+    rng = np.random.default_rng(1)
+    orders, demands = rng.uniform(0, 60, (300, 1)), rng.uniform(0, 60, (300, 1))
+    sold = np.minimum(orders, demands)
+    expected = orders - 1.05 * sold - 0.1 * (orders - sold)
+    assert oracle.cost(orders, demands) == pytest.approx(expected[:, 0], abs=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 80])
+def test_one_scenario_and_eighty_are_as_good(k):
+    model = cep1.build()
+    zetas, omegas = batch(model, count=2, k=k)
+    oracle = csg.Oracle(model)
+    values = oracle.solve(zetas).value
+    expected = [solve(transform("extensive_form", model, scenarios=z)) for z in zetas]
+    assert values == pytest.approx(expected, rel=1e-9)
+    assert (
+        oracle.loss(zetas, omegas) <= oracle.loss(zetas, omegas, "recourse") + 1e-6
+    ).all()
+
+
+def many_optima():
+    """Any split of 10 units over two plants is optimal; the outcome prefers the second."""
+    m = pyo.ConcreteModel("many_optima")
+    m.w = pyo.Param([1, 2], mutable=True, initialize=5.0)
+    m.y = pyo.Var([1, 2], bounds=(0, 10))
+    m.short = pyo.Var([1, 2], within=pyo.NonNegativeReals)
+    m.total = pyo.Constraint(expr=m.y[1] + m.y[2] == 10)
+    m.need = pyo.Constraint([1, 2], rule=lambda m, i: m.y[i] + m.short[i] >= m.w[i])
+    m.cost = pyo.Objective(expr=m.y[1] + m.y[2] + 4 * (m.short[1] + m.short[2]))
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+def test_the_best_of_many_optimal_decisions_counts():
+    oracle = csg.Oracle(many_optima())
+    zetas = np.full((2, 1, 2), 2.0)  # any y from (2, 8) to (8, 2) serves these
+    omegas = np.array([[2.0, 8.0], [8.0, 2.0]])
+    optimistic = oracle.loss(zetas, omegas)
+    at_hand = oracle.loss(zetas, omegas, "recourse")
+    assert optimistic == pytest.approx([10.0, 10.0])
+    assert (at_hand > optimistic + 1).any()
+    assert oracle.audit.cases == 2 and oracle.audit.certified == 0
+    assert oracle.audit.worst > 0.1
+
+
+def test_the_audit_finds_nothing_where_decisions_are_unique():
+    oracle = csg.Oracle(cep1.build())
+    oracle.loss(*batch(cep1.build(), count=30), kind="recourse")
+    assert oracle.audit == csg.solve.Audit(certified=30, cases=0, worst=0.0)
+
+
+def test_a_maximised_model_has_values_in_its_own_sense_and_losses_to_be_minimised():
+    model = mnv.build()
+    zetas, omegas = batch(model, count=1)
+    oracle = csg.Oracle(model)
+    assert oracle.solve(zetas[0]).value > 0
+    assert oracle.loss(zetas, omegas)[0] < 0
+
+
+def test_one_set_of_scenarios_or_a_data_frame_gives_one_solution():
+    oracle = csg.Oracle(farmer.build())
+    frame = pd.DataFrame(
+        farmer.scenarios(),
+        columns=[f"crop_yield[{crop}]" for crop in ("wheat", "corn", "beets")],
+    )
+    for given_scenarios in (farmer.scenarios(), frame):
+        solution = oracle.solve(given_scenarios)
+        assert solution.value == pytest.approx(-108390)
+        assert solution.decision == pytest.approx([170, 80, 250])
+        assert solution.status == "optimal"
+
+
+def test_the_same_answers_come_in_any_order_and_any_mix_of_k():
+    model = cep1.build()
+    zetas, omegas = batch(model, count=40)
+    oracle = csg.Oracle(model)
+    losses = oracle.loss(zetas, omegas)
+    oracle.loss(*batch(model, count=5, k=7))
+    order = np.random.default_rng(0).permutation(40)
+    assert oracle.loss(zetas[order], omegas[order]) == pytest.approx(
+        losses[order], rel=1e-12
+    )
+
+
+def test_asking_again_with_scenarios_that_moved_a_little_takes_few_pivots():
+    model = cep1.build()
+    zetas, omegas = batch(model, count=60, k=5)
+    oracle = csg.Oracle(model)
+    oracle.loss(zetas, omegas)
+    first = oracle.stats.iterations
+    oracle.loss(1.001 * zetas, omegas)
+    assert oracle.stats.iterations - first < first / 3
+
+
+def test_bases_are_reused_for_costs():
+    oracle = csg.Oracle(cep1.build())
+    decision = oracle.solve(cep1.higle_sen_scenarios()).decision
+    before = oracle.stats.solves
+    costs = oracle.cost(decision, cep1.higle_sen_scenarios())
+    assert costs.mean() == pytest.approx(355159.9537, rel=1e-9)
+    assert oracle.stats.solves - before < 40
+    assert oracle.stats.cache_hits > 170
+
+
+def test_stats_count_what_was_done():
+    oracle = csg.Oracle(cep1.build())
+    oracle.loss(*batch(cep1.build(), count=20))
+    stats = oracle.stats
+    assert stats.solves >= 20 and stats.certified + stats.solves >= 40
+    assert 0 < stats.solver_seconds < stats.total_seconds
+
+
+def no_complete_recourse():
+    """The second stage can make up for at most 3."""
+    m = pyo.ConcreteModel("no_complete_recourse")
+    m.w = pyo.Param(mutable=True, initialize=5.0)
+    m.y = pyo.Var(bounds=(0, 10))
+    m.z = pyo.Var(bounds=(0, 3))
+    m.need = pyo.Constraint(expr=m.y + m.z >= m.w)
+    m.cost = pyo.Objective(expr=m.y + 2 * m.z)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+def test_a_case_without_a_solution_is_named_and_can_be_written(tmp_path):
+    oracle = csg.Oracle(no_complete_recourse())
+    zetas = np.array([[[5.0]], [[12.0]], [[20.0]], [[6.0]]])
+    with pytest.raises(csg.SolveError, match=r"Case 2: infeasible. To look") as error:
+        oracle.solve(zetas)
+    assert error.value.case == 2 and error.value.status == "infeasible"
+    error.value.write(tmp_path / "case.lp")
+    assert "scenario(1)_need" in (tmp_path / "case.lp").read_text()
+
+
+def test_recording_goes_on_and_marks_what_failed():
+    oracle = csg.Oracle(no_complete_recourse())
+    zetas = np.array([[[5.0]], [[12.0]], [[20.0]], [[6.0]]])
+    solution = oracle.solve(zetas, on_error="record")
+    assert list(solution.status) == ["optimal", "optimal", "infeasible", "optimal"]
+    assert solution.decision[[0, 1, 3], 0] == pytest.approx([5, 10, 6])
+    assert np.isnan(solution.value[2]) and np.isnan(solution.decision[2]).all()
+    losses = oracle.loss(zetas, [[5.0], [20.0], [5.0], [9.0]], on_error="record")
+    assert losses == pytest.approx([5, np.nan, np.nan, 12], nan_ok=True)
+    assert [failure.case for failure in oracle.failures] == [1, 2]
+    costs = oracle.cost([4.0], [[5.0], [8.0], [6.0]], on_error="record")
+    assert costs == pytest.approx([6, np.nan, 8], nan_ok=True)
+
+
+def test_an_unbounded_program_is_said_to_be_so():
+    m = newsvendor.build()
+    m.order.setub(None)
+    m.cost.set_value(-m.order - m.sold)
+    m.salvaged.fix(0)
+    with pytest.raises(csg.SolveError, match="unbounded"):
+        csg.Oracle(m).solve([[3.0]])
+
+
+def test_a_time_limit_is_an_error_of_its_own():
+    oracle = csg.Oracle(cep1.build(), options={"time_limit": 0.0})
+    with pytest.raises(csg.SolveError, match="time limit"):
+        oracle.solve(np.random.default_rng(0).uniform(0, 3000, (80, 3)))
+
+
+def test_a_time_limit_is_for_one_program_not_for_all():
+    oracle = csg.Oracle(cep1.build(), options={"time_limit": 0.05})
+    zetas, omegas = batch(cep1.build(), count=400)
+    assert np.isfinite(oracle.loss(zetas, omegas)).all()
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"presolv": "off"}, "no option 'presolv'; did you mean presolve"),
+        ({"time_limit": "soon"}, "does not take 'soon' for option 'time_limit'"),
+    ],
+)
+def test_options_that_highs_does_not_have_are_refused(options, words):
+    with pytest.raises(csg.DataError, match=words):
+        csg.Oracle(newsvendor.build(), options=options)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda o: o.solve(np.ones(3)), "expected (n, K, 3)"),
+        (lambda o: o.solve(np.ones((2, 4, 2))), "shape (2, 4, 2) was given"),
+        (
+            lambda o: o.solve(-np.ones((2, 4, 3))),
+            "'demand[1]' in case 0, scenario 1 is -1",
+        ),
+        (lambda o: o.solve(np.full((1, 1, 3), np.nan)), "is nan; give a finite number"),
+        (
+            lambda o: o.solve(np.ones((2, 4, 3)), [0.5, 0.5]),
+            "weights: shape (2,) was given",
+        ),
+        (
+            lambda o: o.solve(np.ones((2, 2, 3)), np.ones((2, 2))),
+            "case 0: [1. 1.] sums to 2",
+        ),
+        (
+            lambda o: o.loss(np.ones((2, 4, 3)), np.ones((3, 3))),
+            "3 were given for 2 cases",
+        ),
+        (
+            lambda o: o.loss(np.ones((2, 4, 3)), np.ones((2, 2))),
+            "outcomes: an array of shape",
+        ),
+        (
+            lambda o: o.loss(np.ones((1, 4, 3)), np.ones((1, 3)), "best"),
+            "kind is 'best'",
+        ),
+        (lambda o: o.cost(np.ones(7), np.ones((2, 3))), "expected (8,) or (2, 8)"),
+        (
+            lambda o: o.cost(np.full(8, np.inf), np.ones((1, 3))),
+            "'added[1]' in case 0 is inf",
+        ),
+        (lambda o: o.solve(np.ones((1, 3)), on_error="no"), "on_error is 'no'"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(call, words):
+    with pytest.raises(csg.DataError) as error:
+        call(csg.Oracle(cep1.build()))
+    assert words in str(error.value)
+
+
+def test_what_cannot_be_compiled_says_why_and_what_can_take_it():
+    m = newsvendor.build()
+    m.bent = pyo.Constraint(expr=m.sold**2 <= 50 * m.demand)
+    m.curve = pyo.Constraint(expr=pyo.exp(m.sold) <= 1e9)
+    with pytest.raises(csg.ModelError) as error:
+        csg.Oracle(m)
+    assert "Constraint 'bent' is not linear in the variables" in error.value.problems[0]
+    assert "solver='appsi_ipopt'" in error.value.problems[0]
+    assert "'curve'" in error.value.problems[1]
+    with pytest.raises(
+        csg.ModelError, match=r"SOSConstraint 'curve\[1\].*appsi_gurobi"
+    ):
+        csg.Oracle(sos_piecewise())
+
+
+def test_any_appsi_solver_gives_the_same_answers():
+    model = cep1.build()
+    zetas, omegas = batch(model)
+    direct, through = csg.Oracle(model), csg.Oracle(model, solver="appsi_highs")
+    assert through.solve(zetas, WEIGHTS).value == pytest.approx(
+        direct.solve(zetas, WEIGHTS).value, rel=1e-8
+    )
+    assert through.loss(zetas, omegas) == pytest.approx(
+        direct.loss(zetas, omegas), rel=1e-6
+    )
+    decisions = direct.solve(zetas).decision
+    assert through.cost(decisions, omegas) == pytest.approx(
+        direct.cost(decisions, omegas), rel=1e-8
+    )
+    with pytest.raises(csg.ModelError, match="gives no gradient"):
+        through.loss_gradient(zetas, omegas)
+    with pytest.raises(csg.ModelError, match="highs"):
+        csg.Oracle(model, solver="appsi_hihgs")
+
+
+def ranged(cost):
+    """One recourse variable between two uncertain sides."""
+    m = pyo.ConcreteModel("ranged")
+    m.w = pyo.Param([1, 2], mutable=True, initialize=1.0)
+    m.y = pyo.Var(bounds=(0, 1))
+    m.z = pyo.Var(bounds=(0, None))
+    m.c = pyo.Constraint(expr=pyo.inequality(m.w[1], m.z, m.w[2]))
+    m.o = pyo.Objective(expr=m.y + cost * m.z)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+def test_a_basis_found_where_two_sides_meet_is_not_taken_where_they_do_not():
+    oracle = csg.Oracle(ranged(-1))
+    assert oracle.cost([0.0], [[1, 1], [1, 9]]) == pytest.approx([-1, -9])
+    assert oracle.loss([[[1, 9]]] * 2, [[1, 1], [1, 9]]) == pytest.approx([-1, -9])
+
+
+def test_sides_that_cross_are_infeasible_and_not_a_basis_for_others():
+    costs = csg.Oracle(ranged(1)).cost(
+        [0.0], [[1, 2], [3, 2], [2, 2]], on_error="record"
+    )
+    assert costs == pytest.approx([1, np.nan, 2], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    "function, bad",
+    [(pyo.log, -1.0), (pyo.sqrt, -1.0), (lambda w: 1 / w, 0.0), (pyo.exp, 800.0)],
+)
+@pytest.mark.parametrize("place", ["side", "cost", "bound"])
+def test_data_that_is_no_number_is_an_error_and_not_the_last_answer(
+    function, bad, place
+):
+    m = pyo.ConcreteModel("undefined")
+    m.w = pyo.Param(mutable=True, initialize=1.0)
+    m.y = pyo.Var(bounds=(0, 100))
+    m.z = pyo.Var(bounds=(0, function(m.w) if place == "bound" else 10))
+    side = function(m.w) if place == "side" else 0
+    m.c = pyo.Constraint(expr=m.y + m.z >= side + 0 * m.w)
+    price = function(m.w) if place == "cost" else 1
+    m.o = pyo.Objective(expr=m.y + price * m.z + m.w)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    oracle = csg.Oracle(m)
+    solution = oracle.solve([[[1.5]], [[bad]], [[1.5]]], on_error="record")
+    assert list(solution.status) == ["optimal", "bad data", "optimal"]
+    costs = oracle.cost([50.0], [[1.5], [bad], [1.5]], on_error="record")
+    assert np.isnan(costs).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-4, 1e4, 1e8])
+@pytest.mark.parametrize("k", [5, 80])
+def test_decisions_do_not_depend_on_the_unit_of_cost(scale, k):
+    m = newsvendor.build()
+    m.cost.set_value(scale * m.cost.expr)
+    demands = np.random.default_rng(0).uniform(5, 40, (20, k, 1))
+    omegas = demands[:, 0]
+    plain, scaled = csg.Oracle(newsvendor.build()), csg.Oracle(m)
+    assert scaled.solve(demands).decision == pytest.approx(
+        plain.solve(demands).decision
+    )
+    assert scaled.loss(demands, omegas) == pytest.approx(
+        scale * plain.loss(demands, omegas), rel=1e-6, abs=1e-9 * scale
+    )
+
+
+def test_a_quadratic_cost_that_is_not_convex_is_refused():
+    m = newsvendor.build()
+    m.cost.set_value(m.sold**2 + 12 * m.order * m.sold - 2 * m.order + m.salvaged)
+    with pytest.raises(csg.ModelError, match="quadratic but not convex"):
+        csg.Oracle(m)
+    m.cost.set_value((m.demand - 5) * m.sold**2 + m.order**2 + m.salvaged)
+    solution = csg.Oracle(m).solve([[[6.0]], [[4.0]]], on_error="record")
+    assert list(solution.status) == ["optimal", "not convex"]
+
+
+def test_decisions_must_be_whole_and_fixed_where_the_model_says_so():
+    m = newsvendor.build()
+    m.order.domain = pyo.NonNegativeIntegers
+    with pytest.raises(
+        csg.DataError, match="'order' in case 0 is 2.5, but it is integer"
+    ):
+        csg.Oracle(m).cost([2.5], [[10.0]])
+    assert csg.Oracle(m).cost([2.0000001], [[10.0]]) == pytest.approx([-0.1])
+    m.order.fix(7)
+    with pytest.raises(csg.DataError, match="is 3, but it is fixed at 7"):
+        csg.Oracle(m).cost([3.0], [[10.0]])
+
+
+def test_a_domain_with_gaps_is_refused():
+    m = newsvendor.build()
+    m.steps = pyo.Set(initialize=[0, 5, 10])
+    m.order.domain = m.steps
+    with pytest.raises(csg.ModelError, match="neither an interval nor a range"):
+        csg.Oracle(m)
+
+
+@pytest.mark.parametrize("function", [abs, pyo.ceil, pyo.floor])
+def test_steps_and_kinks_of_params_can_be_compiled(function):
+    m = newsvendor.build()
+    m.market.set_value(m.sold <= function(m.demand) + 0.5)
+    oracle = csg.Oracle(m)
+    expected = pyo.value(function(7.3)) + 0.5
+    assert oracle.solve([[7.3]], gradient=True).decision == pytest.approx([expected])
+
+
+def test_a_model_in_which_nothing_is_left_to_choose():
+    m = pyo.ConcreteModel("no_recourse")
+    m.w = pyo.Param(mutable=True, initialize=5.0)
+    m.y = pyo.Var(bounds=(0, 10))
+    m.c = pyo.Constraint(expr=m.y >= m.w)
+    m.o = pyo.Objective(expr=m.y + 2 * m.w)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    oracle = csg.Oracle(m)
+    assert oracle.solve([[3.0], [5.0]]).decision == pytest.approx([5])
+    costs = oracle.cost([5.0], [[4.0], [6.0]], on_error="record")
+    assert costs == pytest.approx([13, np.nan], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    "options", [{"solver": "ipm"}, {"run_crossover": "off"}, {"threads": 2}]
+)
+def test_options_that_leave_no_exact_basis_are_refused(options):
+    with pytest.raises(csg.DataError, match=f"option '{next(iter(options))}'"):
+        csg.Oracle(newsvendor.build(), options=options)
+
+
+def test_an_error_survives_pickling_and_writing_keeps_the_failures(tmp_path):
+    oracle = csg.Oracle(no_complete_recourse())
+    zetas = np.array([[[5.0]], [[20.0]]])
+    oracle.loss(zetas, [[20.0], [5.0]], on_error="record")
+    assert [failure.case for failure in oracle.failures] == [0, 1]
+    for failure in oracle.failures:
+        failure.write(tmp_path / "case.lp")
+    assert len(oracle.failures) == 2
+    assert str(pickle.loads(pickle.dumps(oracle.failures[0]))) == str(
+        oracle.failures[0]
+    )
+
+
+def test_no_cases_and_no_whole_workers_are_refused():
+    with pytest.raises(csg.DataError, match=r"shape \(0, 5, 1\)"):
+        csg.Oracle(newsvendor.build()).solve(np.ones((0, 5, 1)))
+    with pytest.raises(csg.DataError, match="workers is '2'"):
+        csg.Oracle(newsvendor.build(), workers="2")

@@ -1,0 +1,169 @@
+"""Workers, processes, Dask and MPI give the same answers as one thread."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+
+import pyomo_csg as csg
+from models import cep1, newsvendor
+from pyomo_csg.solve import batch as batches
+from tests.solve.test_oracle import batch, no_complete_recourse
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """Return scenarios, outcomes and their losses by one thread."""
+    zetas, omegas = batch(cep1.build(), count=60)
+    return zetas, omegas, csg.Oracle(cep1.build()).loss(zetas, omegas)
+
+
+def test_two_threads(cases):
+    zetas, omegas, losses = cases
+    oracle = csg.Oracle(cep1.build(), workers=2)
+    assert oracle.loss(zetas, omegas) == pytest.approx(losses, rel=1e-12)
+    assert oracle.stats.solves >= 60
+
+
+def test_processes(cases):
+    zetas, omegas, losses = cases
+    with ProcessPoolExecutor(2) as executor:
+        oracle = csg.Oracle(cep1.build(), executor=executor, workers=2)
+        assert oracle.loss(zetas, omegas) == pytest.approx(losses, rel=1e-12)
+        assert oracle.stats.solves >= 60
+
+
+def test_processes_with_an_appsi_solver():
+    zetas, omegas = batch(newsvendor.build(), count=6)
+    losses = csg.Oracle(newsvendor.build()).loss(zetas, omegas)
+    with ProcessPoolExecutor(2) as executor:
+        oracle = csg.Oracle(
+            newsvendor.build(), solver="appsi_highs", executor=executor, workers=2
+        )
+        assert oracle.loss(zetas, omegas) == pytest.approx(losses, rel=1e-6)
+
+
+def test_dask(cases):
+    distributed = pytest.importorskip("distributed")
+    zetas, omegas, losses = cases
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        oracle = csg.Oracle(cep1.build(), executor=client.get_executor(), workers=2)
+        assert oracle.loss(zetas, omegas) == pytest.approx(losses, rel=1e-12)
+
+
+def test_mpi(cases, tmp_path):
+    pytest.importorskip("mpi4py")
+    zetas, omegas, losses = cases
+    np.savez(tmp_path / "cases.npz", zetas=zetas, omegas=omegas)
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import sys
+            import numpy as np
+            from mpi4py.futures import MPIPoolExecutor
+            import pyomo_csg as csg
+            from models import cep1
+
+            if __name__ == "__main__":
+                cases = np.load(sys.argv[1])
+                with MPIPoolExecutor() as executor:
+                    oracle = csg.Oracle(cep1.build(), executor=executor, workers=2)
+                    losses = oracle.loss(cases["zetas"], cases["omegas"])
+                np.save(sys.argv[2], losses)
+            """
+        )
+    )
+    mpiexec = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+    command = [mpiexec, "-n", "3", sys.executable, "-m", "mpi4py.futures", str(script)]
+    subprocess.run(
+        [*command, str(tmp_path / "cases.npz"), str(tmp_path / "losses.npy")],
+        check=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"},
+    )
+    assert np.load(tmp_path / "losses.npy") == pytest.approx(losses, rel=1e-12)
+
+
+def _die_once(path):
+    """Kill this process, unless it was done before."""
+    if not os.path.exists(path):
+        open(path, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _deadly_work(path, *arguments):
+    _die_once(path)
+    return batches.work(*arguments)
+
+
+class DeadlyPool(ProcessPoolExecutor):
+    """A pool of which one worker is killed in the middle of a batch."""
+
+    path = ""
+
+    def submit(self, function, /, *arguments, **more):
+        return super().submit(_deadly_work, self.path, *arguments)
+
+
+def test_a_worker_that_is_killed_is_replaced_and_its_cases_solved_again(
+    cases, tmp_path, caplog
+):
+    zetas, omegas, losses = cases
+    DeadlyPool.path = str(tmp_path / "died")
+    with DeadlyPool(2) as executor:
+        oracle = csg.Oracle(cep1.build(), executor=executor, workers=2)
+        assert oracle.loss(zetas, omegas) == pytest.approx(losses, rel=1e-12)
+    assert os.path.exists(DeadlyPool.path)
+    assert "A worker died" in caplog.text
+    assert oracle.loss(zetas, omegas) == pytest.approx(losses, rel=1e-12)
+
+
+def test_appsi_solvers_get_processes_since_pyomo_is_not_safe_in_threads():
+    zetas, omegas = batch(newsvendor.build(), count=6)
+    losses = csg.Oracle(newsvendor.build()).loss(zetas, omegas)
+    oracle = csg.Oracle(newsvendor.build(), solver="appsi_highs", workers=2)
+    assert oracle.loss(zetas, omegas) == pytest.approx(losses, rel=1e-6)
+
+
+def test_cases_that_kill_every_worker_end_in_an_error(monkeypatch):
+    monkeypatch.setattr(batches, "work", _always_die)
+    with ProcessPoolExecutor(1) as executor:
+        oracle = csg.Oracle(newsvendor.build(), executor=executor)
+        with pytest.raises(csg.SolveError, match="worker died"):
+            oracle.solve([[5.0]])
+
+
+def _always_die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_failures_keep_their_numbers_across_chunks():
+    demand = np.full((40, 1, 1), 5.0)
+    demand[[7, 23, 39]] = 99.0
+    oracle = csg.Oracle(no_complete_recourse(), workers=2)
+    solution = oracle.solve(demand, on_error="record")
+    assert [failure.case for failure in oracle.failures] == [7, 23, 39]
+    assert np.flatnonzero(np.isnan(solution.value)).tolist() == [7, 23, 39]
+
+
+def test_a_long_batch_shows_a_bar(capfd, monkeypatch):
+    monkeypatch.setattr(batches, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(batches, "_MOST_CASES", 50)
+    zetas, omegas = batch(newsvendor.build(), count=200)
+    oracle = csg.Oracle(newsvendor.build())
+    oracle.loss(zetas, omegas)
+    shown = capfd.readouterr().err
+    assert "losses" in shown and "200/200" in shown and "cases/s" in shown
+    oracle.loss(zetas, omegas, progress=False)
+    assert capfd.readouterr().err == ""
