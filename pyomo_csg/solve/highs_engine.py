@@ -100,30 +100,60 @@ class HighsEngine:
         """
         blocks = evaluate(self._compiled, scenarios)
         strategy = self._strategy(scenarios.shape[1])
+        if search and not isinstance(strategy, LinearStrategy):
+            return self._searched(strategy, blocks, weights, outcomes)
         decisions, _, unique, troubles = self._solve_many(blocks, weights, first)
-        costs = np.full(len(scenarios), np.nan)
-        solved = np.flatnonzero([i not in troubles for i in range(len(scenarios))])
-        costs[solved], failed = self._recourse.costs(
-            decisions[solved], outcomes[solved]
+        losses = np.full(len(scenarios), np.nan)
+        solved = np.array([i not in troubles for i in range(len(scenarios))], bool)
+        at_hand = np.flatnonzero(solved & unique if search else solved)
+        losses[at_hand], failed = self._recourse.costs(
+            decisions[at_hand], outcomes[at_hand]
         )
-        losses = costs.copy()
-        no_recourse = {int(solved[i]): trouble for i, trouble in failed.items()}
+        troubles.update((int(at_hand[i]), trouble) for i, trouble in failed.items())
         if search:
-            self.stats.certified += int(unique[solved].sum())
-            reactions = evaluate(self._compiled, outcomes)
+            self.stats.certified += len(at_hand) - len(failed)
             # Where the decision at hand has no recourse another optimum may have one.
-            for i in map(int, solved):
-                if unique[i] and i not in no_recourse:
-                    continue
-                try:
-                    found = strategy.solve(blocks[i], weights[i])
+            left = np.flatnonzero(solved & np.isnan(losses))
+            losses[left], _, failed = self._searched(
+                strategy, blocks[left], weights[left], outcomes[left]
+            )
+            for place, i in enumerate(map(int, left)):
+                troubles.pop(i, None)
+                if place in failed:
+                    troubles[i] = failed[place]
+        return losses, unique, troubles
+
+    def _searched(
+        self,
+        strategy: Strategy,
+        blocks: Blocks,
+        weights: np.ndarray,
+        outcomes: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, Troubles]:
+        """Solve and search case by case."""
+        losses, bad = np.full(len(weights), np.nan), blocks.unusable()
+        reactions = evaluate(self._compiled, outcomes)
+        bad |= reactions.unusable()
+        troubles: Troubles = {int(i): bad_data() for i in np.flatnonzero(bad)}
+        for i in map(int, np.flatnonzero(~bad)):
+            try:
+                found = strategy.solve(blocks[i], weights[i])
+                if found.unique:
+                    losses[i] = self._cost(found, outcomes[i])
+                if np.isnan(losses[i]):
                     losses[i] = strategy.search(
                         found, blocks[i], weights[i], reactions[i : i + 1]
                     )
-                    no_recourse.pop(i, None)
-                except SolverTrouble as trouble:
-                    no_recourse[i], losses[i] = trouble, np.nan
-        return losses, unique, {**troubles, **no_recourse}
+            except SolverTrouble as trouble:
+                troubles[i] = trouble
+        return losses, np.zeros(len(weights), bool), troubles
+
+    def _cost(self, found: Found, outcome: np.ndarray) -> float:
+        """Return the cost of a decision; NaN where it has no recourse."""
+        decision = found.x[None, : len(self._compiled.first)]
+        costs, failed = self._recourse.costs(decision, outcome[None])
+        self.stats.certified += not failed
+        return float(costs[0])
 
     def costs(
         self, decisions: np.ndarray, outcomes: np.ndarray, first: int = 0

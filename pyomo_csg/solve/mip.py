@@ -88,7 +88,7 @@ class TimedProgram(HighsProgram):
 
     def _is_solved(self) -> bool:
         status = self._run()
-        if status in (_STATUS.kInfeasible, _STATUS.kInterrupt):
+        if status == _STATUS.kInfeasible:
             return False
         if status != _STATUS.kOptimal:
             self.run()
@@ -166,9 +166,15 @@ class MipProgram(TimedProgram):
             self._highs.cbMipInterrupt += self._watch
             self._watched = True
 
+    def _run(self) -> Any:
+        status = super()._run()
+        if status == _STATUS.kInterrupt and self.bound() > self._highest:
+            return _STATUS.kInfeasible
+        return status
+
     def _watch(self, event: Any) -> None:
-        if event.data_out.mip_dual_bound > self._highest:
-            event.interrupt()
+        # HiGHS keeps the answer from one event, and one run, to the next.
+        event.interrupt(event.data_out.mip_dual_bound > self._highest)
 
     def bound(self) -> float:
         """Return what no point of the last program costs less than, without offset."""

@@ -183,14 +183,13 @@ class RecourseSolver:
         costs = np.full(len(decisions), np.nan)
         troubles: dict[int, SolverTrouble] = {}
         shift = self.layout.shift(blocks, decisions)
-        left = np.arange(len(decisions))
+        left, learn = np.arange(len(decisions)), False
         crossed = left[:0]
         if self.caches:
             sides = self._sides(blocks, shift)
             in_order = sides.in_order()
             left, crossed = left[in_order], left[~in_order]
-            for basis in sorted(self._bases, key=lambda b: -b.hits):
-                left = self._apply(basis, left, sides, costs)
+            left, learn = self._try_known(left, sides, costs)
         while len(left):
             case = left[0]
             try:
@@ -198,11 +197,7 @@ class RecourseSolver:
             except SolverTrouble as trouble:
                 troubles[int(case)] = trouble
             left = left[1:]
-            if (
-                self.caches
-                and int(case) not in troubles
-                and len(self._bases) < _MOST_BASES
-            ):
+            if learn and int(case) not in troubles and len(self._bases) < _MOST_BASES:
                 basis = self._read_basis(blocks.entries[case], blocks.cost[case])
                 self._bases.append(basis)
                 left = self._apply(basis, left, sides, costs)
@@ -211,6 +206,26 @@ class RecourseSolver:
                 "infeasible", "a lower side is above the upper"
             )
         return costs, troubles
+
+    def _try_known(
+        self, left: np.ndarray, sides: Sides, costs: np.ndarray
+    ) -> tuple[np.ndarray, bool]:
+        """Try the known bases, those that fit most first.
+
+        Returns
+        -------
+        left : array
+            The cases that are still to be answered.
+        learn : bool
+            Whether all bases were tried, so that what is left has others. A few cases
+            are solved sooner than many bases are tried on them.
+        """
+        bases = sorted(self._bases, key=lambda basis: -basis.hits)
+        for tried, basis in enumerate(bases):
+            if 4 * len(left) < 3 * (len(bases) - tried):
+                return left, False
+            left = self._apply(basis, left, sides, costs)
+        return left, True
 
     def _no_recourse(
         self, decisions: np.ndarray, blocks: Blocks

@@ -115,7 +115,8 @@ class OptSearch:
         arrays = within(case.arrays, self._integers, region)
         arrays = on_face(arrays, region.duals, saa.cost)
         if not self._face_program.attempt(arrays):
-            return None
+            # No recourse on the face, or a face too narrow for the solver: the cut tells.
+            return self._by_cut(case, Region(region.lower, region.upper))
         x = self._face_program.point()
         bound = float(arrays.cost @ x) + arrays.offset
         if bound >= case.best - slack(case.best):

@@ -15,6 +15,7 @@ from pyomo_csg.solve.compiling import compile_model
 from pyomo_csg.solve.cut import CutLayout, SearchLayout, check_cut, slack
 from pyomo_csg.solve.engine import SolverTrouble, Stats
 from pyomo_csg.solve.integer import IntegerStrategy
+from pyomo_csg.solve.mip import Deadline, MipProgram
 from tests import zoo
 from tests.solving import solve, transform
 
@@ -218,6 +219,61 @@ def test_general_integers_are_branched_on(method):
     assert solver.solve(scenarios) == pytest.approx(value)
     assert solver.search(outcome) == pytest.approx(loss)
     assert solver.found.method == method
+
+
+def random_program(seed):
+    """Return a program with continuous, integer and binary variables in both stages."""
+    rng = np.random.default_rng(seed)
+    domains = [pyo.Reals, pyo.Integers, pyo.Binary]
+    m = pyo.ConcreteModel(f"random_{seed}")
+    m.w = pyo.Param([0, 1, 2], mutable=True, initialize=1.0)
+    m.y = pyo.Var([0, 1, 2], bounds=lambda m, i: (-int(rng.integers(3)), 4))
+    m.z = pyo.Var([0, 1, 2, 3], bounds=(0, int(rng.integers(2, 8))))
+    m.short = pyo.Var([0, 1, 2, 3], within=pyo.NonNegativeReals)
+    for v in [*m.y.values(), *m.z.values()]:
+        v.domain = domains[rng.integers(3)]
+    tech, matrix = rng.integers(-3, 4, (4, 3)), rng.integers(-3, 4, (4, 4))
+    right, price = rng.integers(-2, 5, 4), rng.integers(-1, 5, 7)
+
+    @m.Constraint([0, 1, 2, 3])
+    def row(m, k):
+        now = sum(int(tech[k, i]) * m.y[i] for i in m.y)
+        later = sum(int(matrix[k, j]) * m.z[j] for j in m.z)
+        moving = 1 + 0.3 * m.w[2] if k == 0 else 1
+        needed = int(right[k]) * m.w[k % 3] + m.w[(k + 1) % 3]
+        return now + moving * later + m.short[k] >= needed
+
+    m.limit = pyo.Constraint(expr=sum(m.y.values()) <= 4)
+    paid = zip(price.tolist(), [*m.y.values(), *m.z.values()], strict=True)
+    m.cost = pyo.Objective(expr=sum(c * v for c, v in paid) + 6 * sum(m.short.values()))
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    return m
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_way_agrees_with_the_pyomo_programs_on_random_programs(seed):
+    model = random_program(seed)
+    data = np.random.default_rng([seed, 1]).uniform(0, 3, (4, 3)).round(1)
+    value, loss = by_pyomo(model, data[:3], data[3])
+    for method in METHODS:
+        solver = Solver(model, 3, method)
+        assert solver.solve(data[:3]) == pytest.approx(value, rel=1e-7, abs=1e-7)
+        assert solver.search(data[3]) == pytest.approx(loss, rel=1e-6, abs=1e-6)
+
+
+def test_a_program_stopped_above_a_cost_is_solved_again_without():
+    compiled = compile_model(csg.TwoStageModel(mnv.build()))
+    layout = Layout(compiled, 3)
+    program = MipProgram(layout, Stats(), {}, Deadline())
+    demands = mnv.sample(3, seed=6)[1]
+    arrays = layout.arrays(evaluate(compiled, demands), np.full(3, 1 / 3))
+    optimum = program.optimum(arrays)
+    value = arrays.cost @ optimum + arrays.offset
+    assert program.search(arrays, highest=value - 50) is None
+    again = program.search(arrays)
+    assert arrays.cost @ again + arrays.offset == pytest.approx(value, rel=1e-9)
+    kept = program.search(arrays, highest=value + slack(value))
+    assert arrays.cost @ kept + arrays.offset == pytest.approx(value, rel=1e-9)
 
 
 def test_the_rule_grows_a_tree_for_few_first_stage_integers(monkeypatch):
