@@ -10,10 +10,8 @@ from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import ModelError
 from pyomo_csg.solve.appsi import AppsiEngine
-from pyomo_csg.solve.engine import SolverTrouble, Stats
+from pyomo_csg.solve.engine import SolverTrouble, Stats, Troubles
 from pyomo_csg.stages import TwoStageModel
-
-Troubles = dict[int, SolverTrouble]
 
 
 class CaseByCase:

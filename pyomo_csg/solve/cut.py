@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from pyomo_csg.solve.assembly import Arrays, Blocks, Layout
@@ -121,30 +119,6 @@ class CutLayout:
         return joined
 
 
-def on_face(
-    arrays: Arrays, duals: tuple[np.ndarray, np.ndarray], cost: np.ndarray
-) -> Arrays:
-    """Hold those of the first columns and rows that have a dual at their bounds.
-
-    ``duals`` and ``cost`` are those of zeta-SAA.
-    """
-    least = _DUAL * float(np.abs(cost).max(initial=0.0))
-    lower, upper = _held(arrays.column_lower, arrays.column_upper, duals[0], least)
-    row_lower, row_upper = _held(arrays.row_lower, arrays.row_upper, duals[1], least)
-    return replace(
-        arrays,
-        column_lower=lower,
-        column_upper=upper,
-        row_lower=row_lower,
-        row_upper=row_upper,
-    )
-
-
-def _held(
-    lower: np.ndarray, upper: np.ndarray, dual: np.ndarray, least: float
-) -> tuple[np.ndarray, np.ndarray]:
-    lower, upper = lower.copy(), upper.copy()
-    at_lower, at_upper = np.flatnonzero(dual > least), np.flatnonzero(dual < -least)
-    upper[at_lower] = lower[at_lower]
-    lower[at_upper] = upper[at_upper]
-    return lower, upper
+def least_dual(cost: np.ndarray) -> float:
+    """Return how large a dual of zeta-SAA must be to differ from zero."""
+    return _DUAL * float(np.abs(cost).max(initial=0.0))

@@ -27,6 +27,9 @@ class SolverTrouble(Exception):  # noqa: N818, it becomes a SolveError with its 
         self.detail = detail
 
 
+Troubles = dict[int, SolverTrouble]  # by the case's number
+
+
 def bad_data() -> SolverTrouble:
     """Return the trouble of a case whose data cannot be computed."""
     return SolverTrouble(
@@ -145,28 +148,3 @@ def solve_each(
         decisions[i], values[i] = found.x[:width], found.value
         unique[i] = found.unique
     return decisions, values, unique, troubles
-
-
-class Engine(Protocol):
-    """Solves the three programs for checked arrays; costs are to be minimised.
-
-    A model that is maximised has its costs negated. Each method raises
-    :class:`SolverTrouble` when a program has no answer.
-    """
-
-    stats: Stats
-
-    def solve(self, scenarios: np.ndarray, weights: np.ndarray) -> Point:
-        """Return an optimum of zeta-SAA on scenarios (K, p)."""
-
-    def loss(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        outcome: np.ndarray,
-        kind: str = "optimistic",
-    ) -> float:
-        """Return l_opt, or for ``kind='recourse'`` the cost of the decision at hand."""
-
-    def cost(self, decision: np.ndarray, outcome: np.ndarray) -> float:
-        """Return h(y) + Q(y, omega)."""

@@ -14,6 +14,7 @@ from pyomo_csg.solve.engine import (
     SolverTrouble,
     Stats,
     Strategy,
+    Troubles,
     bad_data,
     solve_each,
 )
@@ -26,8 +27,6 @@ from pyomo_csg.solve.sensitivity import (
     is_degenerate,
     value_movement,
 )
-
-Troubles = dict[int, SolverTrouble]
 
 
 class HighsEngine:

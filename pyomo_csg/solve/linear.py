@@ -11,6 +11,7 @@ import numpy as np
 from pyomo_csg.solve.assembly import Arrays, Blocks, Layout
 from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.engine import Found, SolverTrouble, Stats
+from pyomo_csg.solve.face import on_face
 from pyomo_csg.solve.highs import DUAL_SIMPLEX, PRIMAL_SIMPLEX, HighsProgram
 
 _DUAL = 1e-9  # relative to the largest cost: a dual above it is not zero
@@ -69,15 +70,12 @@ class LinearStrategy:
         self.program.load(arrays)
         self.program.run()
         x, column_dual, row_dual = self.program.solution()
-        scale = dual_tolerance(arrays.cost)
-        nonzero = np.count_nonzero(np.abs(column_dual) > scale)
-        nonzero += np.count_nonzero(np.abs(row_dual) > scale)
         return Found(
             x,
             float(arrays.cost @ x) + arrays.offset,
             column_dual,
             row_dual,
-            unique=nonzero == self.layout.columns,
+            unique=bool(is_unique(arrays.cost, column_dual, row_dual)),
         )
 
     def solve_many(
@@ -107,12 +105,9 @@ class LinearStrategy:
             if first + i < _MOST_BASES:
                 self._bases[first + i] = self.program.highs.getBasis()
         values = np.einsum("nc,nc->n", x, np.broadcast_to(stack.cost, x.shape))
-        scale = _DUAL * np.abs(stack.cost).max(axis=-1)
-        scale = np.broadcast_to(scale, n)[:, None]
-        nonzero = np.count_nonzero(np.abs(column_dual) > scale, axis=1)
-        nonzero += np.count_nonzero(np.abs(row_dual) > scale, axis=1)
+        unique = is_unique(stack.cost, column_dual, row_dual)
         decisions = x[:, : self.layout.n1]
-        return decisions, values + stack.offset, nonzero == x.shape[1], troubles
+        return decisions, values + stack.offset, unique, troubles
 
     def search(
         self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
@@ -146,7 +141,9 @@ class OptimalFace:
     ) -> float:
         """Return the least cost under the outcome on the face of an optimum."""
         arrays = self._layout.arrays(blocks.joined(outcome), self._only_outcome)
-        self._program.load(on_face(arrays, saa, found))
+        assert found.column_dual is not None and found.row_dual is not None
+        duals = (found.column_dual, found.row_dual)
+        self._program.load(on_face(arrays, duals, float(dual_tolerance(saa.cost))))
         self._start_from(basis)
         self._program.run()
         x, _, _ = self._program.solution()
@@ -179,35 +176,22 @@ class OptimalFace:
             self._outcome_basis = (column_states, row_states)
 
 
-def dual_tolerance(cost: np.ndarray) -> float:
-    """Return how large a dual must be to differ from zero."""
-    return _DUAL * max(cost.max(), -cost.min())
+def dual_tolerance(cost: np.ndarray) -> np.ndarray:
+    """Return how large a dual must be to differ from zero, for costs (..., columns)."""
+    return np.asarray(_DUAL * np.abs(cost).max(axis=-1))
 
 
-def on_face(arrays: Arrays, saa: Arrays, found: Found) -> Arrays:
-    """Fix the columns and rows of zeta-SAA whose duals are not zero at their bounds."""
-    assert found.column_dual is not None and found.row_dual is not None
-    scale = dual_tolerance(saa.cost)
-    lower, upper = _fixed(
-        arrays.column_lower, arrays.column_upper, found.column_dual, scale
-    )
-    row_lower, row_upper = _fixed(
-        arrays.row_lower, arrays.row_upper, found.row_dual, scale
-    )
-    return Arrays(
-        arrays.cost, arrays.offset, lower, upper, row_lower, row_upper, arrays.values
-    )
+def is_unique(
+    cost: np.ndarray, column_dual: np.ndarray, row_dual: np.ndarray
+) -> np.ndarray:
+    """Say where (...) every nonbasic place has a dual, so that the optimum is unique.
 
-
-def _fixed(
-    lower: np.ndarray, upper: np.ndarray, dual: np.ndarray, scale: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """A positive dual holds a place at its lower side, a negative one at its upper."""
-    lower, upper = lower.copy(), upper.copy()
-    up, down = np.flatnonzero(dual > scale), np.flatnonzero(dual < -scale)
-    upper[up] = lower[up]
-    lower[down] = upper[down]
-    return lower, upper
+    There are as many nonbasic places as columns, and a basic one has none.
+    """
+    scale = dual_tolerance(cost)[..., None]
+    nonzero = np.count_nonzero(np.abs(column_dual) > scale, axis=-1)
+    nonzero += np.count_nonzero(np.abs(row_dual) > scale, axis=-1)
+    return np.asarray(nonzero == column_dual.shape[-1])
 
 
 def refuse_broken_cut(saa: Arrays, value: float, x: np.ndarray) -> None:

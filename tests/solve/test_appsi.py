@@ -230,7 +230,7 @@ def test_a_time_limit_is_for_one_program_and_does_not_add_up():
     engine = AppsiEngine(newsvendor.build(), options={"time_limit": 0.05})
     while engine.stats.solver_seconds < 0.1:
         zetas = np.array([[10.0], [11.0]]) + engine.stats.solves % 7
-        engine.solve(zetas, np.full(2, 0.5))
+        assert engine.solve(zetas, np.full(2, 0.5)).decision == pytest.approx(zetas[0])
 
 
 def test_a_time_limit_that_is_not_enough_is_named():

@@ -13,7 +13,8 @@ import pytest
 import pyomo_csg as csg
 from models import cep1, newsvendor
 from pyomo_csg.solve import batch as batches
-from tests.solve.test_oracle import batch, no_complete_recourse
+from tests.solve.test_faults import no_complete_recourse
+from tests.solve.test_oracle import batch
 
 
 @pytest.fixture(scope="module")
