@@ -1,6 +1,7 @@
 """Contextual scenario generation for two-stage stochastic programs in Pyomo."""
 
 import pyomo_csg.transform  # noqa: F401, registers the transformations with Pyomo
+from pyomo_csg.decision import Decision
 from pyomo_csg.errors import (
     AnnotationError,
     CsgError,
@@ -8,6 +9,11 @@ from pyomo_csg.errors import (
     ModelError,
     SolveError,
 )
+from pyomo_csg.fitting import fit
+from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.networks import LocationScale
+from pyomo_csg.policy import Policy
+from pyomo_csg.saving import load
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel, annotate
 
@@ -17,10 +23,16 @@ __all__ = [
     "AnnotationError",
     "CsgError",
     "DataError",
+    "Decision",
+    "FitConfig",
+    "LocationScale",
     "ModelError",
     "Oracle",
+    "Policy",
     "Solution",
     "SolveError",
     "TwoStageModel",
     "annotate",
+    "fit",
+    "load",
 ]

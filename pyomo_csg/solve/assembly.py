@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.solve.compiling import CompiledModel
-from pyomo_csg.solve.numbers import Numbers
+from pyomo_csg.solve.numbers import Numbers, shared
 
 
 @dataclass(eq=False)
@@ -87,7 +87,7 @@ def evaluate(compiled: CompiledModel, omega: np.ndarray) -> Blocks:
 
     def shaped(numbers: Numbers) -> np.ndarray:
         if numbers.certain:
-            return np.broadcast_to(numbers.constant, (*shape, len(numbers.constant)))
+            return shared(numbers.constant, shape)
         return numbers.at(flat).reshape(*shape, len(numbers.constant))
 
     return Blocks(

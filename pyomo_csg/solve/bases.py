@@ -46,21 +46,37 @@ class Sides:
 
     def answer(self, basis: Basis, cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Say which of the cases the basis fits, and what those cost."""
-        first = int(np.searchsorted(basis.nonbasic, self._still))
-        lower, upper = self._bounds[0]
-        places = basis.nonbasic[:first]
-        still = np.where(basis.at_upper[:first], upper[places], lower[places])
-        values = self._values(basis.nonbasic[first:], basis.at_upper[first:], cases)
+        still, values, first = self._nonbasic(basis, cases)
         fits = np.ones(len(cases), bool)
         if not self._all_finite(basis):
             fits &= np.isfinite(values).all(axis=0) & np.isfinite(still).all()
             still, values = np.nan_to_num(still), np.nan_to_num(values)
         if fits.any():
-            moved = basis.response[:, first:] @ values
-            moved += (basis.response[:, :first] @ still)[:, None]
-            self._admit(basis, moved, cases, fits)
+            self._admit(basis, _moved(basis, still, values), cases, fits)
         costs = (basis.price[first:] @ values)[fits] + basis.price[:first] @ still
         return fits, costs
+
+    def inside(self, basis: Basis, cases: np.ndarray) -> np.ndarray:
+        """Say in which of the cases that a basis fits no basic place is at a side."""
+        still, values, _ = self._nonbasic(basis, cases)
+        inside = np.ones(len(cases), bool)
+        for row, place in zip(_moved(basis, still, values), basis.basic, strict=True):
+            slack = 2 * _FEASIBILITY * (1 + np.abs(row))
+            for which, sign in ((0, 1), (1, -1)):
+                if self._finite[which][place]:
+                    inside &= sign * (row - self._side(which, place, cases)) > slack
+        return inside
+
+    def _nonbasic(
+        self, basis: Basis, cases: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return the sides that the nonbasic places stand at: still, moving, how many."""
+        first = int(np.searchsorted(basis.nonbasic, self._still))
+        lower, upper = self._bounds[0]
+        places = basis.nonbasic[:first]
+        still = np.where(basis.at_upper[:first], upper[places], lower[places])
+        values = self._values(basis.nonbasic[first:], basis.at_upper[first:], cases)
+        return still, values, first
 
     def _all_finite(self, basis: Basis) -> bool:
         """Whether every nonbasic place stands at a side that all cases have."""
@@ -95,6 +111,13 @@ class Sides:
             return self._loose[0][which][place]
         side = self._loose[1][which][place - self._still]
         return side if len(cases) == len(side) else side.take(cases, mode="clip")
+
+
+def _moved(basis: Basis, still: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return where the basic places go (basic, cases)."""
+    moved = basis.response[:, len(still) :] @ values
+    moved += (basis.response[:, : len(still)] @ still)[:, None]
+    return np.asarray(moved)
 
 
 def _loosened(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_CASES = 512
 _MOST_SLOW_CASES = 8  # of integer programs and other solvers, so that a bar moves
+_FRESH_CASES = 128  # few enough to share out, enough to make up for a cold start
+_FRESH_COSTS = 4096  # which are cheap once the bases are known
 _LEAST_CHUNKS = 4  # a worker, so that the slowest does not hold up the rest
 _MOST_ENGINES = 16
 _MOST_DEATHS = 2
@@ -72,8 +74,20 @@ class Recipe:
 _worker = threading.local()
 
 
-def work(recipe: Recipe, method: str, arrays: list[Any], constants: dict) -> Any:
-    """Answer a chunk in a worker, by an engine that it makes once and keeps."""
+def work(
+    recipe: Recipe,
+    method: str,
+    arrays: list[Any],
+    constants: dict,
+    fresh: bool = False,
+) -> Any:
+    """Answer a chunk in a worker, by an engine that it makes once and keeps.
+
+    A fresh one is not kept: its answers owe nothing, to the last bit, to earlier cases.
+    """
+    if fresh:
+        engine = recipe.engine()
+        return getattr(engine, method)(*arrays, **constants), engine.stats
     engines = _worker.__dict__.setdefault("engines", OrderedDict())
     if recipe.name not in engines:
         engines[recipe.name] = recipe.engine()
@@ -109,7 +123,12 @@ class Batch:
         self.stats = Stats()
 
     def run(
-        self, method: str, arrays: list[np.ndarray], progress: bool, **constants: Any
+        self,
+        method: str,
+        arrays: list[np.ndarray],
+        progress: bool,
+        fresh: bool = False,
+        **constants: Any,
     ) -> tuple[list[Any], dict[int, Any]]:
         """Answer all cases; return the arrays of the answer and the troubles.
 
@@ -119,11 +138,23 @@ class Batch:
             Of the engine; its last answer is the dictionary of troubles.
         arrays : list of arrays
             With the cases on the first axis.
+        fresh : bool
+            Whether answers are to be the same to the last bit whatever was asked before
+            and however many workers there are.
         """
-        chunks = list(self._chunks(len(arrays[0])))
+        count = len(arrays[0])
+        if not fresh and self._is_short(count):
+            answer, stats = work(
+                self._recipe, method, arrays, {**constants, "first": 0}
+            )
+            self.stats.add(stats)
+            return list(answer[:-1]), answer[-1]
+        chunks = list(
+            self._fresh_chunks(method, count) if fresh else self._chunks(count)
+        )
         pieces: dict[int, Any] = {}
         bar = tqdm(
-            total=len(arrays[0]),
+            total=count,
             disable=not progress,
             delay=_QUIET_SECONDS,
             unit=" cases",
@@ -131,30 +162,51 @@ class Batch:
         )
         with bar:
             for number, answer, stats in self._answers(
-                method, arrays, chunks, constants
+                method, arrays, chunks, constants, fresh
             ):
                 pieces[number] = answer
                 self.stats.add(stats)
                 bar.update(chunks[number].stop - chunks[number].start)
         return _joined(chunks, pieces)
 
+    def _is_short(self, count: int) -> bool:
+        """Whether to answer at once, in this thread: there would be a single chunk."""
+        if self._executor is None:
+            return count <= self._most()
+        return count == 1 and isinstance(self._executor, ThreadPoolExecutor)
+
+    def _most(self) -> int:
+        """Return how many cases a chunk has at most."""
+        compiled = self._recipe.compiled
+        fast = compiled is not None and not compiled.integer and not compiled.quadratic
+        return _MOST_CASES if fast else _MOST_SLOW_CASES
+
     def _chunks(self, count: int) -> Iterator[slice]:
         """Cut so that neighbours, which share bases, stay together."""
         parts = self._workers * _LEAST_CHUNKS if self._executor is not None else 1
-        compiled = self._recipe.compiled
-        fast = compiled is not None and not compiled.integer and not compiled.quadratic
-        most = _MOST_CASES if fast else _MOST_SLOW_CASES
-        size = max(1, min(most, -(-count // parts)))
+        size = max(1, min(self._most(), -(-count // parts)))
+        for start in range(0, count, size):
+            yield slice(start, min(start + size, count))
+
+    def _fresh_chunks(self, method: str, count: int) -> Iterator[slice]:
+        """Cut in a way that does not depend on the workers."""
+        size = _FRESH_COSTS if method == "costs" else _FRESH_CASES
+        size = size if self._most() == _MOST_CASES else _MOST_SLOW_CASES
         for start in range(0, count, size):
             yield slice(start, min(start + size, count))
 
     def _answers(
-        self, method: str, arrays: list[Any], chunks: list[slice], constants: dict
+        self,
+        method: str,
+        arrays: list[Any],
+        chunks: list[slice],
+        constants: dict,
+        fresh: bool,
     ) -> Iterator[tuple[int, Any, Stats]]:
         def arguments(number: int) -> tuple:
             cases = [array[chunks[number]] for array in arrays]
             first = {"first": chunks[number].start}
-            return self._recipe, method, cases, {**constants, **first}
+            return self._recipe, method, cases, {**constants, **first}, fresh
 
         left, deaths = set(range(len(chunks))), 0
         while self._executor is not None and left:

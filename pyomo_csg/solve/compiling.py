@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from pyomo.repn.parameterized import (
 from pyomo.repn.util import OrderedVarRecorder
 
 from pyomo_csg.errors import ModelError
-from pyomo_csg.solve.numbers import Numbers, Translator
+from pyomo_csg.solve.numbers import Numbers, Translator, shared
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.incidence import Uncertainty, leaves
 from pyomo_csg.transform.copying import Substitution
@@ -61,20 +62,27 @@ class Columns:
 
     def bounds(self, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the bounds (..., size) at omega (..., p), whole for integers."""
-        shape = (*omega.shape[:-1], len(self))
-        flat = omega.reshape(-1, omega.shape[-1])
         if self.certain:
-            flat = np.zeros((1, omega.shape[-1]))
-        lower = np.maximum(self.lower.at(flat), self.domain_lower)
-        upper = np.minimum(self.upper.at(flat), self.domain_upper)
+            lower, upper = self._certain_bounds
+            return shared(lower, omega.shape[:-1]), shared(upper, omega.shape[:-1])
+        shape = (*omega.shape[:-1], len(self))
+        lower, upper = self._bounds(omega.reshape(-1, omega.shape[-1]))
+        return lower.reshape(shape), upper.reshape(shape)
+
+    def _bounds(self, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        lower = np.maximum(self.lower.at(omega), self.domain_lower)
+        upper = np.minimum(self.upper.at(omega), self.domain_upper)
         if self.integer.any():
             lower = np.where(self.integer, np.ceil(lower - _WHOLE), lower)
             upper = np.where(self.integer, np.floor(upper + _WHOLE), upper)
-        if self.certain:
-            return np.broadcast_to(lower[0], shape), np.broadcast_to(upper[0], shape)
-        return lower.reshape(shape), upper.reshape(shape)
+        return lower, upper
 
-    @property
+    @cached_property
+    def _certain_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        lower, upper = self._bounds(np.zeros((1, 0)))
+        return lower[0], upper[0]
+
+    @cached_property
     def certain(self) -> bool:
         """Whether no bound depends on omega."""
         return self.lower.certain and self.upper.certain

@@ -22,9 +22,12 @@ from pyomo_csg.solve.linear import LinearStrategy
 from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticStrategy
 from pyomo_csg.solve.recourse import RecourseSolver
 from pyomo_csg.solve.sensitivity import (
+    Response,
     coincides,
     decision_movement,
+    decision_response,
     is_degenerate,
+    joined,
     value_movement,
 )
 
@@ -165,41 +168,77 @@ class HighsEngine:
         scenarios: np.ndarray,
         weights: np.ndarray,
         outcomes: np.ndarray,
+        shares: np.ndarray,
         first: int = 0,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
-        """Return losses (n,), d loss / d zeta (n, K, p) and whether each is smooth."""
-        losses = np.full(len(scenarios), np.nan)
-        gradients, smooth = (
-            np.full(scenarios.shape, np.nan),
-            np.zeros(len(scenarios), bool),
-        )
-        troubles: Troubles = {}
+        """Return losses (n,), d loss / d zeta (n, K, p) and whether each is smooth.
+
+        Outcomes are (n, M, p); a loss is the mean over them by ``shares`` (n, M).
+        """
+        n, count = outcomes.shape[:2]
         blocks = evaluate(self._compiled, scenarios)
+        optima, troubles = self._optima(blocks, weights)
+        cases = np.array(sorted(optima), dtype=int)
+        decisions = np.array(
+            [optima[i][0].x[: len(self._compiled.first)] for i in cases]
+        )
+        costs, slopes, smooth, failed = self._recourse.gradients(
+            np.repeat(decisions.reshape(len(cases), -1), count, axis=0),
+            outcomes[cases].reshape(len(cases) * count, -1),
+        )
+        share = shares[cases].reshape(-1)
+        for place, trouble in failed.items():
+            if share[place] > 0:
+                troubles[int(cases[place // count])] = trouble
+        unneeded = share == 0
+        costs[unneeded], slopes[unneeded], smooth[unneeded] = 0.0, 0.0, True
+        mean = (share[:, None] * slopes).reshape(len(cases), count, -1).sum(axis=1)
+        losses, gradients = np.full(n, np.nan), np.full(scenarios.shape, np.nan)
+        losses[cases] = (share * costs).reshape(len(cases), count).sum(axis=1)
+        gradients[cases] = self._pulled_back(blocks, optima, mean, scenarios[cases])
+        is_smooth = np.zeros(n, bool)
+        is_smooth[cases] = smooth.reshape(len(cases), count).all(axis=1)
+        is_smooth[cases] &= [optima[i][2] for i in cases]
+        gradients[np.isnan(losses)] = np.nan
+        return losses, gradients, is_smooth, troubles
+
+    def _optima(
+        self, blocks: Blocks, weights: np.ndarray
+    ) -> tuple[dict[int, tuple[Found, Response, bool]], Troubles]:
+        """Return each case's optimum, how its decision moves, and if it is smooth."""
         bad = blocks.unusable()
-        for i in range(len(scenarios)):
-            if bad[i]:
-                troubles[i] = bad_data()
-                continue
+        troubles: Troubles = {int(i): bad_data() for i in np.flatnonzero(bad)}
+        optima = {}
+        for i in map(int, np.flatnonzero(~bad)):
             try:
-                losses[i], gradients[i], smooth[i] = self._loss_gradient(
-                    scenarios[i], blocks[i], weights[i], outcomes[i]
-                )
+                found = self._held_found(blocks[i], weights[i])
             except SolverTrouble as trouble:
                 troubles[i] = trouble
-        return losses, gradients, smooth, troubles
+                continue
+            program = self._held(weights.shape[1]).program
+            response = decision_response(self._compiled, program.highs, len(found.x))
+            optima[i] = found, response, self._is_smooth(found, blocks[i])
+        return optima, troubles
 
-    def _loss_gradient(
-        self, zeta: np.ndarray, blocks: Blocks, weights: np.ndarray, outcome: np.ndarray
-    ) -> tuple[float, np.ndarray, bool]:
-        found = self._held_found(blocks, weights)
-        decision = found.x[: len(self._compiled.first)]
-        loss, slope, smooth = self._recourse.gradient(decision, outcome)
-        program = self._held(len(weights)).program
-        movement = decision_movement(
-            self._compiled, program.highs, blocks, found, slope
-        )
-        gradient = movement.pulled_back(self._compiled, zeta)
-        return loss, gradient, smooth and self._is_smooth(found, blocks)
+    def _pulled_back(
+        self,
+        blocks: Blocks,
+        optima: dict[int, tuple[Found, Response, bool]],
+        slopes: np.ndarray,
+        scenarios: np.ndarray,
+    ) -> np.ndarray:
+        """Return d (slope @ y) / d zeta for each case that has an optimum."""
+        if not optima:
+            return np.zeros_like(scenarios)
+        movements = [
+            decision_movement(self._compiled, blocks[i], found, response, slope)
+            for (i, (found, response, _)), slope in zip(
+                sorted(optima.items()), slopes, strict=True
+            )
+        ]
+        flat = scenarios.reshape(-1, scenarios.shape[-1])
+        gradient = joined(movements).pulled_back(self._compiled, flat)
+        return gradient.reshape(scenarios.shape)
 
     def _is_smooth(self, found: Found, blocks: Blocks) -> bool:
         program = self._held(len(blocks.row_lower)).program

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from pyomo.core.base.block import BlockData
+from pyomo.core.base.set import Any as Any_
 from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.errors import DataError, ModelError, SolveError
@@ -91,10 +92,16 @@ class Oracle:
         # A copy: what is solved and what an error writes stay what they are now.
         self.two_stage = TwoStageModel(model).copied()
         self._sense = int(self.two_stage.sense)
+        self._inside = _inside(self.two_stage)
+        self._settings = (solver, executor, workers, options)
         recipe = self._recipe(solver, options)
         self._batch = Batch(recipe, executor, workers)
         self.failures: list[SolveError] = []
         self.audit: Audit | None = None
+
+    def on(self, model: BlockData) -> Oracle:
+        """Return an oracle of another annotated model, solved in the same way."""
+        return Oracle(model, *self._settings)
 
     @property
     def stats(self) -> Stats:
@@ -109,6 +116,7 @@ class Oracle:
         gradient: bool = False,
         on_error: str = "raise",
         progress: bool = True,
+        fresh: bool = False,
     ) -> Solution:
         """Solve zeta-SAA.
 
@@ -124,6 +132,10 @@ class Oracle:
             leave NaN in its place and keep it in ``failures``.
         progress : bool, optional
             Whether long batches show a bar.
+        fresh : bool, optional
+            Whether to forget the bases and incumbents of earlier cases, at some cost:
+            answers are then the same to the last bit whatever was asked before and
+            however many workers there are.
 
         Returns
         -------
@@ -131,12 +143,9 @@ class Oracle:
         """
         self._check(on_error, gradient)
         one = np.ndim(scenarios) == 2
-        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
-        zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
-        shares = doors.check("weights", batch_of_weights, weights, zetas)
-        doors.close()
+        zetas, shares = self._sets(scenarios, weights)
         arrays, troubles = self._run(
-            "solve", [zetas, shares], progress, gradient=gradient
+            "solve", [zetas, shares], progress, fresh=fresh, gradient=gradient
         )
         decisions, values, gradients, smooth = arrays
         status = np.full(len(zetas), "optimal", dtype=object)
@@ -161,6 +170,7 @@ class Oracle:
         weights: Any = None,
         on_error: str = "raise",
         progress: bool = True,
+        fresh: bool = False,
     ) -> np.ndarray:
         """Return the losses (n,) of deciding on scenarios when outcomes then happen.
 
@@ -173,7 +183,7 @@ class Oracle:
             ``'recourse'`` takes the decision that the solver returned. Where it is unique
             the two are equal: ``audit`` has how many cases were certified to be so, and
             how far the two were apart on the first of the others.
-        weights, on_error, progress
+        weights, on_error, progress, fresh
             As in :meth:`solve`.
         """
         if kind not in ("optimistic", "recourse"):
@@ -183,7 +193,11 @@ class Oracle:
         self._check(on_error)
         zetas, shares, omegas = self._pairs(scenarios, weights, outcomes)
         (losses, unique), troubles = self._run(
-            "losses", [zetas, shares, omegas], progress, search=kind == "optimistic"
+            "losses",
+            [zetas, shares, omegas],
+            progress,
+            fresh=fresh,
+            search=kind == "optimistic",
         )
         self._settle(
             troubles,
@@ -201,6 +215,7 @@ class Oracle:
         *,
         on_error: str = "raise",
         progress: bool = True,
+        fresh: bool = False,
     ) -> np.ndarray:
         """Return the costs h(y) + Q(y, omega) (n,) of decisions when outcomes happen.
 
@@ -208,7 +223,7 @@ class Oracle:
         ----------
         decisions : array (n, s) or (s,)
         outcomes : array (n, p)
-        on_error, progress
+        on_error, progress, fresh
             As in :meth:`solve`.
         """
         self._check(on_error)
@@ -218,7 +233,7 @@ class Oracle:
             "decisions", batch_of_decisions, self.two_stage, decisions, omegas
         )
         doors.close()
-        (costs,), troubles = self._run("costs", [ys, omegas], progress)
+        (costs,), troubles = self._run("costs", [ys, omegas], progress, fresh=fresh)
         self._settle(
             troubles, on_error, lambda i: self._recourse_program(ys[i], omegas[i])
         )
@@ -230,23 +245,48 @@ class Oracle:
         outcomes: Any,
         *,
         weights: Any = None,
+        outcome_weights: Any = None,
         on_error: str = "raise",
         progress: bool = True,
+        fresh: bool = False,
     ) -> LossGradient:
         """Return losses and d loss / d zeta, through the optimal basis.
 
         The loss is that of the decision at hand; with integer variables they are held at
-        the incumbent. Arguments as in :meth:`loss`.
+        the incumbent. One decision can be charged for many outcomes at little cost.
+
+        Parameters
+        ----------
+        scenarios : array (n, K, p)
+        outcomes : array (n, p), or (n, M, p)
+            With M outcomes a case, its loss is their mean.
+        outcome_weights : array (n, M), optional
+            Each row summing to 1. Default: 1/M.
+        weights, on_error, progress, fresh
+            As in :meth:`solve`.
         """
         self._check(on_error, gradient=True)
-        zetas, shares, omegas = self._pairs(scenarios, weights, outcomes)
+        one = np.ndim(outcomes) != 3
+        outcomes = np.asarray(outcomes, dtype=float)[:, None] if one else outcomes
+        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
+        zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
+        shares = doors.check("weights", batch_of_weights, weights, zetas)
+        omegas = doors.check("outcomes", batch_of_scenarios, self.two_stage, outcomes)
+        parts = doors.check(
+            "outcome_weights", batch_of_weights, outcome_weights, omegas
+        )
+        if zetas is not None and omegas is not None and len(zetas) != len(omegas):
+            doors.refuse(
+                "outcomes", f"{len(omegas)} cases, but {len(zetas)} of scenarios"
+            )
+        doors.close()
         arrays, troubles = self._run(
-            "loss_gradients", [zetas, shares, omegas], progress
+            "loss_gradients", [zetas, shares, omegas, parts], progress, fresh=fresh
         )
         self._settle(
             troubles,
             on_error,
-            lambda i: self._search_program(zetas[i], shares[i], omegas[i]),
+            lambda i: self._search_program(zetas[i], shares[i], omegas[i, 0]),
         )
         return LossGradient(*arrays)
 
@@ -275,6 +315,17 @@ class Oracle:
                 ["its objective is quadratic; gradients are read off a linear basis"],
             )
 
+    def _sets(self, scenarios: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return scenarios (n, K, p) and weights (n, K), checked."""
+        if weights is None and _is_inside(scenarios, self._inside):
+            cases, count, _ = scenarios.shape
+            return scenarios.copy(), np.broadcast_to(1 / count, (cases, count))
+        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
+        zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
+        shares = doors.check("weights", batch_of_weights, weights, zetas)
+        doors.close()
+        return zetas, shares
+
     def _pairs(self, scenarios: Any, weights: Any, outcomes: Any) -> tuple:
         doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
         zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
@@ -298,12 +349,13 @@ class Oracle:
         self, troubles: dict[int, Any], on_error: str, program: Callable[[int], Any]
     ) -> None:
         """Raise the first trouble, or keep all."""
-        self.failures = [
+        # Not read again: another thread's batch may put its own in their place.
+        self.failures = failures = [
             SolveError(i, trouble.status, trouble.detail, partial(program, i))
             for i, trouble in sorted(troubles.items())
         ]
-        if self.failures and on_error == "raise":
-            raise self.failures[0]
+        if failures and on_error == "raise":
+            raise failures[0]
 
     def _audit(
         self, losses: np.ndarray, unique: np.ndarray, pairs: list[np.ndarray]
@@ -347,3 +399,35 @@ class Oracle:
         return TransformationFactory(f"csg.{name}").create_using(
             self.two_stage.model, **options
         )
+
+
+def _inside(two_stage: TwoStageModel) -> tuple[np.ndarray, np.ndarray]:
+    """Return between which numbers an outcome (p,) is good without a closer look.
+
+    NaN, which nothing is between, where a Param's domain is not an interval or it has
+    a rule of its own.
+    """
+    sides = np.full((2, len(two_stage.uncertain_params)), np.nan)
+    for j, param in enumerate(two_stage.uncertain_params):
+        component = param.parent_component()
+        low, high, step = component.domain.get_interval()
+        interval = step == 0 or component.domain is Any_
+        if interval and component._validate is None:
+            sides[:, j] = (
+                -np.inf if low is None else low,
+                np.inf if high is None else high,
+            )
+    return sides[0], sides[1]
+
+
+def _is_inside(scenarios: Any, sides: tuple[np.ndarray, np.ndarray]) -> bool:
+    """Say at little cost of scenarios, (n, K, p) and floats already, if all are good."""
+    low, high = sides
+    return (
+        type(scenarios) is np.ndarray
+        and scenarios.dtype == np.float64
+        and scenarios.ndim == 3
+        and scenarios.shape[2] == len(low)
+        and scenarios.size > 0
+        and bool(((scenarios > low) & (scenarios < high)).all())
+    )

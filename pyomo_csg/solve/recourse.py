@@ -71,6 +71,35 @@ class RecourseLayout:
         )
 
 
+class Prices:
+    """What a unit of each row's side costs, case by case.
+
+    Attributes
+    ----------
+    rows : array (cases, rows)
+    smooth : array (cases,) of bool
+        Whether no other prices are right, too.
+    """
+
+    def __init__(self, cases: int, rows: int):
+        self.rows = np.zeros((cases, rows))
+        self.smooth = np.ones(cases, bool)
+
+    def read(self, case: int, program: HighsProgram) -> None:
+        """Take them from a linear program just solved."""
+        z, _, self.rows[case] = program.solution()
+        self.smooth[case] = not is_degenerate(program.highs, z, program.arrays)
+
+    def take(self, basis: Basis, cases: np.ndarray, sides: Sides) -> None:
+        """Take them from a basis that fits the cases."""
+        columns = len(basis.basic) + len(basis.nonbasic) - self.rows.shape[1]
+        is_row = basis.nonbasic >= columns
+        row = np.zeros(self.rows.shape[1])
+        row[basis.nonbasic[is_row] - columns] = basis.price[is_row]
+        self.rows[cases] = row
+        self.smooth[cases] = sides.inside(basis, cases)
+
+
 class RecourseSolver:
     """Costs of decisions under outcomes.
 
@@ -128,40 +157,37 @@ class RecourseSolver:
             troubles.update((start + int(i), bad_data()) for i in np.flatnonzero(bad))
         return costs, troubles
 
-    def gradient(
-        self, decision: np.ndarray, outcome: np.ndarray
-    ) -> tuple[float, np.ndarray, bool]:
-        """Return the cost of one decision, d cost / d y (s,), and whether it is smooth.
+    def gradients(
+        self, decisions: np.ndarray, outcomes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, SolverTrouble]]:
+        """Return costs (n,), d cost / d y (n, s), whether each is smooth, and troubles.
 
         With integer recourse the derivative is that with the integers held.
         """
-        block = evaluate(self._compiled, outcome[None, :])
-        shift = self.layout.shift(block, decision[None, :])[0]
-        cost = self._fixed_costs(decision[None, :], block)[0]
-        arrays = self.layout.arrays(block[0], shift)
-        program = self._program
-        program.load(arrays)
-        program.run()
-        z = program.solution()[0]
-        if self.layout.integer.any():
-            whole = self.layout.integer
-            arrays = replace(
-                arrays,
-                column_lower=np.where(whole, np.round(z), arrays.column_lower),
-                column_upper=np.where(whole, np.round(z), arrays.column_upper),
-            )
-            program = self._relaxed
-            program.load(arrays)
-            program.run()
-        z, _, duals = program.solution()
-        slope = self._compiled.first_cost.linear.constant[: self.layout.n1].copy()
-        slope += block.cost[0, : self.layout.n1]
-        used = (
-            block.entries[0, self.layout.technology] * duals[self.layout.technology_row]
-        )
-        np.subtract.at(slope, self.layout.technology_column, used)
-        smooth = not is_degenerate(program.highs, z, arrays)
-        return cost + float(arrays.cost @ z), slope, smooth
+        blocks = evaluate(self._compiled, outcomes)
+        bad = blocks.unusable()
+        good = np.flatnonzero(~bad)
+        ys, blocks = decisions[good], blocks[good]
+        prices = Prices(len(good), self.layout.rows)
+        recourse, failed = self._recourse(ys, blocks, prices)
+        costs, slopes = np.full(len(bad), np.nan), np.full(decisions.shape, np.nan)
+        smooth = np.zeros(len(bad), bool)
+        costs[good] = self._fixed_costs(ys, blocks) + recourse
+        slopes[good] = self._slopes(blocks, prices.rows)
+        smooth[good] = prices.smooth & np.isfinite(recourse)
+        troubles = {int(good[i]): trouble for i, trouble in failed.items()}
+        troubles.update((int(i), bad_data()) for i in np.flatnonzero(bad))
+        return costs, slopes, smooth, troubles
+
+    def _slopes(self, blocks: Blocks, prices: np.ndarray) -> np.ndarray:
+        """Return d cost / d y (n, s) where the rows' prices are (n, rows)."""
+        n1 = self.layout.n1
+        slopes = self._compiled.first_cost.linear.constant[:n1] + blocks.cost[:, :n1]
+        used = blocks.entries[:, self.layout.technology]
+        used = used * prices[:, self.layout.technology_row]
+        for entry, column in enumerate(self.layout.technology_column):
+            slopes[:, column] -= used[:, entry]
+        return slopes
 
     @cached_property
     def _relaxed(self) -> HighsProgram:
@@ -176,8 +202,9 @@ class RecourseSolver:
         return np.einsum("ns,ns->n", decisions, per_unit) + constant
 
     def _recourse(
-        self, decisions: np.ndarray, blocks: Blocks
+        self, decisions: np.ndarray, blocks: Blocks, prices: Prices | None = None
     ) -> tuple[np.ndarray, dict[int, SolverTrouble]]:
+        """Return Q(y, omega) (n,) and troubles; fill in the rows' prices if asked to."""
         if not self.layout.columns:
             return self._no_recourse(decisions, blocks)
         costs = np.full(len(decisions), np.nan)
@@ -189,18 +216,20 @@ class RecourseSolver:
             sides = self._sides(blocks, shift)
             in_order = sides.in_order()
             left, crossed = left[in_order], left[~in_order]
-            left, learn = self._try_known(left, sides, costs)
+            left, learn = self._try_known(left, sides, costs, prices)
         while len(left):
             case = left[0]
             try:
                 costs[case] = self._solve(blocks[case], shift[case])
+                if prices is not None:
+                    prices.read(case, self._held(blocks[case], shift[case]))
             except SolverTrouble as trouble:
                 troubles[int(case)] = trouble
             left = left[1:]
             if learn and int(case) not in troubles and len(self._bases) < _MOST_BASES:
                 basis = self._read_basis(blocks.entries[case], blocks.cost[case])
                 self._bases.append(basis)
-                left = self._apply(basis, left, sides, costs)
+                left = self._apply(basis, left, sides, costs, prices)
         for case in map(int, crossed):
             troubles[case] = SolverTrouble(
                 "infeasible", "a lower side is above the upper"
@@ -208,7 +237,7 @@ class RecourseSolver:
         return costs, troubles
 
     def _try_known(
-        self, left: np.ndarray, sides: Sides, costs: np.ndarray
+        self, left: np.ndarray, sides: Sides, costs: np.ndarray, prices: Prices | None
     ) -> tuple[np.ndarray, bool]:
         """Try the known bases, those that fit most first.
 
@@ -224,7 +253,7 @@ class RecourseSolver:
         for tried, basis in enumerate(bases):
             if 4 * len(left) < 3 * (len(bases) - tried):
                 return left, False
-            left = self._apply(basis, left, sides, costs)
+            left = self._apply(basis, left, sides, costs, prices)
         return left, True
 
     def _no_recourse(
@@ -252,13 +281,20 @@ class RecourseSolver:
         return Sides((nothing, nothing), (both[0], both[1]))
 
     def _apply(
-        self, basis: Basis, left: np.ndarray, sides: Sides, costs: np.ndarray
+        self,
+        basis: Basis,
+        left: np.ndarray,
+        sides: Sides,
+        costs: np.ndarray,
+        prices: Prices | None,
     ) -> np.ndarray:
         """Answer the cases that the basis fits; return those that are left."""
         if not len(left):
             return left
         fits, answers = sides.answer(basis, left)
         costs[left[fits]] = answers
+        if prices is not None and fits.any():
+            prices.take(basis, left[fits], sides)
         basis.hits += int(fits.sum())
         self._stats.cache_hits += int(fits.sum())
         return left[~fits]
@@ -268,6 +304,22 @@ class RecourseSolver:
         self._program.load(arrays)
         self._program.run()
         return float(arrays.cost @ self._program.solution()[0])
+
+    def _held(self, block: Blocks, shift: np.ndarray) -> HighsProgram:
+        """Return the linear program just solved, the integers held where there are any."""
+        whole = self.layout.integer
+        if not whole.any():
+            return self._program
+        arrays = self.layout.arrays(block, shift)
+        z = np.round(self._program.solution()[0])
+        held = replace(
+            arrays,
+            column_lower=np.where(whole, z, arrays.column_lower),
+            column_upper=np.where(whole, z, arrays.column_upper),
+        )
+        self._relaxed.load(held)
+        self._relaxed.run()
+        return self._relaxed
 
     def _read_basis(self, entries: np.ndarray, cost: np.ndarray) -> Basis:
         found = self._program.highs.getBasis()

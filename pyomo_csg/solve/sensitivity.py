@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import highspy
@@ -77,45 +77,80 @@ def value_movement(
     )
 
 
+@dataclass(frozen=True)
+class Response:
+    """How decisions move with the sides of rows, by the basis that HiGHS holds.
+
+    Attributes
+    ----------
+    prices : array (s, rows)
+        d y / d side.
+    nonbasic : array (columns,) of bool
+        Which columns stand at a bound.
+    """
+
+    prices: np.ndarray
+    nonbasic: np.ndarray
+
+
+def decision_response(compiled: CompiledModel, highs: Any, columns: int) -> Response:
+    """Read off the basis how each decision moves: a transposed solve for each."""
+    n1, basics = len(compiled.first), _basics(highs)
+    prices = np.zeros((n1, len(basics)))
+    unit = np.zeros(len(basics))
+    for place in np.flatnonzero((basics >= 0) & (basics < n1)):
+        unit[place] = 1.0
+        _, prices[basics[place]] = highs.getBasisTransposeSolve(unit)
+        unit[place] = 0.0
+    nonbasic = np.ones(columns, bool)
+    nonbasic[basics[basics >= 0]] = False
+    return Response(prices, nonbasic)
+
+
 def decision_movement(
-    compiled: CompiledModel, highs: Any, blocks: Blocks, found: Found, slope: np.ndarray
+    compiled: CompiledModel,
+    blocks: Blocks,
+    found: Found,
+    response: Response,
+    slope: np.ndarray,
 ) -> Movement:
-    """How ``slope @ y`` moves, y being zeta-SAA's decision: one transposed solve.
+    """How ``slope @ y`` moves, y being zeta-SAA's decision.
 
     Parameters
     ----------
-    highs : highspy.Highs
-        Holding the optimal basis.
     slope : array (s,)
     """
     n1, m1 = len(compiled.first), len(compiled.first_rows)
     count = len(blocks.row_lower)
     assert found.column_dual is not None and found.row_dual is not None
-    basics = _basics(highs)
-    right = np.zeros(len(basics))
-    decisions = (basics >= 0) & (basics < n1)
-    right[decisions] = slope[basics[decisions]]
-    _, prices = highs.getBasisTransposeSolve(right)
-    prices = np.asarray(prices)[m1:].reshape(count, -1)
+    prices = (slope @ response.prices)[m1:].reshape(count, -1)
     all_x = _columns(compiled, found.x, count)
     rows = compiled.recourse_rows
     column = np.zeros((count, len(compiled.recourse)))
-    recourse = rows.column >= n1
-    used = -prices[:, rows.row[recourse]] * blocks.entries[:, recourse]
-    for entry, place in enumerate(rows.column[recourse] - n1):
-        column[:, place] += used[:, entry]
-    nonbasic = np.ones(n1 + count * column.shape[1], bool)
-    nonbasic[basics[basics >= 0]] = False
-    column *= nonbasic[n1:].reshape(count, -1)
-    nothing = np.zeros_like(all_x)
+    if not compiled.recourse.certain:
+        recourse = rows.column >= n1
+        used = -prices[:, rows.row[recourse]] * blocks.entries[:, recourse]
+        for entry, place in enumerate(rows.column[recourse] - n1):
+            column[:, place] += used[:, entry]
+        column *= response.nonbasic[n1:].reshape(count, -1)
     return Movement(
         prices,
         column,
         _entry_movement(compiled, prices, all_x),
-        nothing,
+        np.zeros_like(all_x),
         np.zeros((count, 1)),
         found.row_dual[m1:].reshape(count, -1) >= 0,
         found.column_dual[n1:].reshape(count, -1) >= 0,
+    )
+
+
+def joined(movements: list[Movement]) -> Movement:
+    """Put the blocks of many movements one after another."""
+    return Movement(
+        *(
+            np.concatenate([getattr(movement, f.name) for movement in movements])
+            for f in fields(Movement)
+        )
     )
 
 

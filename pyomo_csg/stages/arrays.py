@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +38,10 @@ class Doors:
         except DataError as error:
             self._problems += [f"{argument}: {problem}" for problem in error.problems]
             return None
+
+    def refuse(self, argument: str, problem: str) -> None:
+        """Keep a problem."""
+        self._problems.append(f"{argument}: {problem}")
 
     def close(self) -> None:
         """Raise all that was found as one DataError."""
@@ -268,22 +272,34 @@ def _rounded(two_stage: TwoStageModel, array: np.ndarray, subject: str) -> np.nd
     return array
 
 
+def faults(param: Any, column: np.ndarray) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield where a number does not suit its Param, and the words that say how so.
+
+    Parameters
+    ----------
+    param : ParamData
+    column : array
+        Numbers for it, of any shape.
+    """
+    component = param.parent_component()
+    for place in map(tuple, np.argwhere(_suspect(column, component))):
+        x = float(column[place])
+        if not np.isfinite(x):
+            yield place, "; give a finite number"
+        elif x not in component.domain:
+            yield place, f", outside its domain {component.domain.name}"
+        elif component._validate is not None and not _is_valid(param, x):
+            yield place, ", which the Param's validate= refuses"
+
+
 def _refuse_values(two_stage: TwoStageModel, array: np.ndarray, subject: str) -> None:
     """Refuse what is not finite or lies outside its Param's domain."""
     problems = []
     for j, param in enumerate(two_stage.uncertain_params):
-        column, component = array[..., j], param.parent_component()
-        for place in np.argwhere(_suspect(column, component)):
-            x = float(column[tuple(place)])
-            if not np.isfinite(x):
-                found = f"is {x}; give a finite number"
-            elif x not in component.domain:
-                found = f"is {x:g}, outside its domain {component.domain.name}"
-            elif component._validate is not None and not _is_valid(param, x):
-                found = f"is {x:g}, which the Param's validate= refuses"
-            else:
-                continue
-            problems.append(f"'{param.name}'{_place(place, array)} {found}")
+        column = array[..., j]
+        for place, fault in faults(param, column):
+            where = _place(place, array)
+            problems.append(f"'{param.name}'{where} is {column[place]:g}{fault}")
     _refuse(subject, *problems)
 
 
@@ -296,7 +312,7 @@ def _suspect(column: np.ndarray, component: Any) -> np.ndarray:
     return ~((column > low) & (column < high))
 
 
-def _place(place: np.ndarray, array: np.ndarray) -> str:
+def _place(place: tuple[int, ...], array: np.ndarray) -> str:
     words = ("case", "scenario") if len(place) == 2 else ("scenario",)
     if len(place) == 1 and len(array) == 1:
         return ""

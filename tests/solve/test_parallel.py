@@ -168,3 +168,23 @@ def test_a_long_batch_shows_a_bar(capfd, monkeypatch):
     assert "losses" in shown and "200/200" in shown and "cases/s" in shown
     oracle.loss(zetas, omegas, progress=False)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("build", [newsvendor.build, cep1.build])
+def test_fresh_answers_are_the_same_to_the_last_bit_whatever_came_before(build):
+    zetas, omegas = batch(build(), count=300)
+    many = np.stack([omegas, omegas[::-1]], axis=1)
+
+    def answers(oracle):
+        solution = oracle.solve(zetas, fresh=True, progress=False)
+        slopes = oracle.loss_gradient(zetas, many, fresh=True, progress=False)
+        losses = oracle.loss(zetas, omegas, fresh=True, progress=False)
+        costs = oracle.cost(solution.decision, omegas, fresh=True, progress=False)
+        found = (solution.decision, solution.value, slopes.gradient, losses, costs)
+        return [array.tobytes() for array in found]
+
+    oracle = csg.Oracle(build())
+    first = answers(oracle)
+    oracle.loss(zetas[::-1], omegas, progress=False)
+    assert answers(oracle) == first
+    assert answers(csg.Oracle(build(), workers=2)) == first

@@ -1,0 +1,1 @@
+"""Learning which scenarios to plan for, from contexts and what then happened."""

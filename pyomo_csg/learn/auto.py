@@ -1,0 +1,87 @@
+"""``'auto'``: a few candidates, and the one whose decisions cost least is taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from pyomo_csg.learn.candidates import Candidate, Candidates
+from pyomo_csg.learn.folds import Folds, folds_of
+from pyomo_csg.learn.judging import true_losses
+from pyomo_csg.learn.learned import Found
+from pyomo_csg.learn.task import Task
+
+
+def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
+    """Return the network of the best candidate, fitted to all rows."""
+    folds = folds_of(task)
+    candidates = Candidates(task, folds, kind, head).all()
+    losses = np.stack([_judged(task, folds, candidate) for candidate in candidates])
+    contest = compared([candidate.name for candidate in candidates], losses)
+    best = [candidate.name for candidate in candidates].index(contest["chosen"])
+    winner = candidates[best]
+    network = task.network(winner.bodies[-1], winner.heads[-1])
+    return Found(network, contest, lambda: losses[best])
+
+
+def compared(names: Sequence[str], losses: np.ndarray) -> dict[str, Any]:
+    """Say which of some candidates is best, by how much, and how sure that is.
+
+    Parameters
+    ----------
+    names : sequence of str
+    losses : array (candidates, pairs)
+        Costs on held-out pairs, the same for all; NaN where there was no decision, which
+        counts as the worst cost that any candidate had.
+
+    Returns
+    -------
+    dict
+        ``chosen``; ``candidates`` with each one's mean loss and the standard error of its
+        difference from the chosen; ``margin`` to the second; ``confidence`` that the
+        chosen is indeed the better of the two, by the normal law of paired differences.
+    """
+    filled = np.where(np.isnan(losses), np.nanmax(losses, initial=-math.inf), losses)
+    means = filled.mean(axis=1)
+    order = np.argsort(means, kind="stable")
+    best = order[0]
+    apart = filled - filled[best]
+    errors = apart.std(axis=1) / math.sqrt(losses.shape[1])
+    second = order[1] if len(order) > 1 else best
+    margin = float(means[second] - means[best])
+    sure = norm.cdf(margin / errors[second]) if errors[second] > 0 else 0.5
+    return {
+        "chosen": names[best],
+        "margin": margin,
+        "confidence": float(sure),
+        "pairs_judged": int(losses.shape[1]),
+        "candidates": [
+            {
+                "name": names[c],
+                "loss": float(means[c]),
+                "standard_error": float(errors[c]),
+                "unsolved": int(np.isnan(losses[c]).sum()),
+            }
+            for c in order
+        ],
+    }
+
+
+def _judged(task: Task, folds: Folds, candidate: Candidate) -> np.ndarray:
+    """Return the costs on all held-out rows, each by the part that has not seen it."""
+
+    def compute() -> dict[str, Any]:
+        parts = [
+            true_losses(task, body, held, head)
+            for body, held, head in zip(
+                candidate.bodies, folds.held_out, candidate.heads, strict=True
+            )
+            if len(held)
+        ]
+        return {"losses": np.concatenate(parts)}
+
+    return task.checkpoint.stage(f"judge {candidate.name}", compute)["losses"]

@@ -1,0 +1,150 @@
+"""FitConfig: the settings of csg.fit that good defaults usually spare one."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from pyomo_csg.errors import DataError
+
+_CHOICES = {
+    "weights": ("equal", "learned"),
+    "device": ("cpu", "cuda", "auto"),
+    "units": ("standard", "raw"),
+}
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """Settings of :func:`pyomo_csg.fit`.
+
+    Attributes
+    ----------
+    hidden : tuple of int
+        Units of the Task-Net's layers.
+    recurrent : tuple of int
+        The same for panels: of the LSTM first.
+    kernel : str or callable
+        ``'energy'``, ``'gaussian'``, ``'laplacian'``, or a function of torch tensors
+        (..., m, p) and (..., n, p) to (..., m, n).
+    units : str
+        Whether the kernel sees outcomes in ``'standard'`` deviations or ``'raw'``.
+        ``'static'`` and ``'dynamic'`` with a numeric regularization take the latter.
+    weights : str
+        ``'equal'``, or ``'learned'``: a softmax over the scenarios, by context.
+    batch : int
+        Rows a step.
+    mmd_epochs, task_epochs, loss_epochs : int
+        Passes over the data of the MMD fit, of a task fit and of the Loss-Net.
+    mmd_rate, task_rate, loss_rate, decay : float
+        Learning rates and the weight decay of AdamW.
+    encoder, head : tuple of int
+        Units of the Loss-Net's encoder and of its head's layers.
+    rounds, buffer : int
+        Loss-Net updates of ``'dynamic'``, and how many rounds of labels it keeps.
+    noise : float
+        Of the scenarios while ``'direct'`` trains, in standard deviations.
+    draws : int
+        Outcomes that a decision is charged for in a step of ``'direct'``.
+    folds, starts : int
+        Of ``'auto'``: parts of the cross-validation, and initial networks.
+    search : int
+        How many sets of hyperparameters to draw at random and to try on a 20 % holdout;
+        0 takes those given here.
+    seconds : float, optional
+        The longest that a decision may take, for ``scenarios='auto'``.
+    device : str
+        ``'cpu'``, ``'cuda'`` or ``'auto'``.
+
+    Examples
+    --------
+    >>> FitConfig(hidden=(32,), noise=0.2).hidden
+    (32,)
+    """
+
+    hidden: tuple[int, ...] = (64, 64)
+    recurrent: tuple[int, ...] = (32, 64)
+    kernel: str | Callable[..., Any] = "energy"
+    units: str | None = None
+    weights: str = "equal"
+    batch: int = 50
+    mmd_epochs: int = 30
+    task_epochs: int = 12
+    loss_epochs: int = 60
+    mmd_rate: float = 2e-3
+    task_rate: float = 2e-3
+    loss_rate: float = 2e-3
+    decay: float = 1e-3
+    encoder: tuple[int, ...] = (64, 32)
+    head: tuple[int, ...] = (64, 64, 64)
+    rounds: int = 4
+    buffer: int = 3
+    noise: float = 0.3
+    draws: int = 8
+    folds: int = 5
+    starts: int = 2
+    search: int = 0
+    seconds: float | None = None
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} is {getattr(self, name)!r}; give one of {choices}"
+            for name, choices in _CHOICES.items()
+            if getattr(self, name) not in (*choices, *([None] * (name == "units")))
+        ]
+        for field in fields(self):
+            problems += _bad_number(field.name, getattr(self, field.name))
+        if problems:
+            raise DataError("The settings do not fit", problems)
+
+
+def config_of(config: Any) -> FitConfig:
+    """Return a FitConfig from one, from a mapping, or from None."""
+    if config is None:
+        return FitConfig()
+    if isinstance(config, FitConfig):
+        return config
+    if not isinstance(config, dict):
+        found = f"config is a {type(config).__name__}; give a csg.FitConfig or a dict"
+        raise DataError("The settings do not fit", [found])
+    known = [field.name for field in fields(FitConfig)]
+    problems = []
+    for name in config:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "see csg.FitConfig"
+            problems.append(f"there is no setting '{name}'; {hint}")
+    if problems:
+        raise DataError("The settings do not fit", problems)
+    return FitConfig(**config)
+
+
+def _bad_number(name: str, value: Any) -> list[str]:
+    """Say what is wrong with a number among the settings, if it is one and wrong."""
+    if name in ("kernel", "units", "weights", "device"):
+        return []
+    if name in ("hidden", "recurrent", "encoder", "head"):
+        whole = isinstance(value, tuple | list) and all(
+            isinstance(units, int) and units > 0 for units in value
+        )
+        good, wanted = whole, "whole numbers above 0, such as (64, 64)"
+    elif name in ("noise", "decay"):
+        good, wanted = _is_number(value) and value >= 0, "a number from 0 up"
+    elif name == "seconds":
+        good = value is None or (_is_number(value) and value > 0)
+        wanted = "a number above 0, or None"
+    elif name.endswith("_rate"):
+        good, wanted = _is_number(value) and value > 0, "a number above 0"
+    else:
+        least = {"search": 0, "rounds": 0, "folds": 2}.get(name, 1)
+        good = isinstance(value, int) and value >= least
+        wanted = f"a whole number from {least} up"
+    return [] if good else [f"{name} is {value!r}; give {wanted}"]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -1,0 +1,540 @@
+"""The pairs to learn from, checked once at the door: contexts and what then happened."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import reprlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pyomo_csg.errors import shortlist
+from pyomo_csg.stages.arrays import Doors, faults
+from pyomo_csg.stages.two_stage import TwoStageModel
+
+_log = logging.getLogger(__name__)
+
+_MOST_PLACES = 3
+_MOST_COLUMNS = 10
+_LEAST_PAIRS = 2
+
+_NO_CONTEXT = (
+    "there are no context columns; give at least one (a constant one will do: add a "
+    "column of zeros if there is nothing to know)"
+)
+_TEXT, _DATES, _CATEGORIES = "text", "dates or times", "categories"
+_REMEDIES = {
+    _TEXT: (
+        "encode it as numbers, e.g. pandas.get_dummies, or pandas.to_numeric where the "
+        "text is a number"
+    ),
+    _DATES: (
+        "encode it as numbers, e.g. pandas.get_dummies of its .dt.month or .dt.dayofweek"
+    ),
+    _CATEGORIES: "encode it as numbers, e.g. pandas.get_dummies",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Pairs of a context and the outcome that followed it, all of them numbers.
+
+    Attributes
+    ----------
+    contexts : array (n, d) or (n, W, d)
+        The latter are panels: W steps, one after another, of d numbers.
+    outcomes : array (n, p)
+        Columns are in the order of ``TwoStageModel.uncertain_params``.
+    context_names : tuple of str, or None
+        Names of the d numbers, where they came in a DataFrame.
+    """
+
+    contexts: np.ndarray
+    outcomes: np.ndarray
+    context_names: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    @property
+    def panels(self) -> bool:
+        """Whether a context is a panel (W, d) and not a vector (d,)."""
+        return self.contexts.ndim == 3
+
+    def fingerprint(self) -> str:
+        """Return what tells this history from another: SHA-256 of shapes and numbers."""
+        digest = hashlib.sha256()
+        for array in (self.contexts, self.outcomes):
+            digest.update(repr(array.shape).encode())
+            digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+        return digest.hexdigest()
+
+
+def history_of(two_stage: TwoStageModel, data: Any, context: Any = None) -> History:
+    """Return pairs as arrays, or raise one DataError that lists all that is off.
+
+    Rows without a label and columns without a name are counted from 0.
+
+    Parameters
+    ----------
+    two_stage : TwoStageModel
+    data : (contexts, outcomes) or DataFrame
+        Contexts are an array (n, d), (n, W, d), or (n,) for a single number, or a
+        DataFrame. Outcomes are an array (n, p), or (n,) where p is 1, or a DataFrame
+        with a column for each uncertain number, by its Pyomo name, in any order. One
+        DataFrame has these columns beside those of the contexts.
+    context : str or list of str, optional
+        The DataFrame's columns that are the context. By default, all that are not
+        outcomes.
+
+    Raises
+    ------
+    DataError
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> frame = pd.DataFrame({"demand": [15.0, 14.8], "rain": [False, True]})
+    >>> history = history_of(csg.TwoStageModel(newsvendor.build()), frame)
+    >>> history.context_names, history.contexts.tolist(), history.outcomes.tolist()
+    (('rain',), [[0.0], [1.0]], [[15.0], [14.8]])
+    """
+    doors = Doors(f"The data does not fit '{two_stage.model.name}'")
+    names = [param.name for param in two_stage.uncertain_params]
+    contexts, outcomes = _sides(data, names, context, doors)
+    if contexts is not None:
+        contexts.refuse_infinite()
+    if outcomes is not None:
+        _refuse_outcomes(two_stage, outcomes)
+    if contexts is not None and outcomes is not None:
+        _refuse_rows(contexts, outcomes, doors)
+    doors.close()
+    assert contexts is not None and outcomes is not None
+    _tell_constants(contexts)
+    return History(contexts.stacked(), outcomes.stacked(), contexts.names)
+
+
+def context_batch(
+    contexts_like: Any, shape: tuple[int, ...], names: tuple[str, ...] | None
+) -> tuple[np.ndarray, bool]:
+    """Return contexts as an array (n, \\*shape), and whether it was a single one.
+
+    Parameters
+    ----------
+    contexts_like : array, mapping, Series or DataFrame
+        One context of that shape (a number will do for (1,)), or an array (n, \\*shape)
+        of many. Where there are names: a mapping or a Series is one, a DataFrame is
+        many, and what is not a context in them is left aside.
+    shape : tuple of int
+        (d,) or (W, d), as in the history.
+    names : tuple of str, or None
+        ``History.context_names``.
+
+    Raises
+    ------
+    DataError
+
+    Examples
+    --------
+    >>> context_batch({"rain": 1, "price": 2.5}, (2,), ("price", "rain"))
+    (array([[2.5, 1. ]]), True)
+    """
+    doors = Doors("The context does not fit those that were learned from")
+    one = names is not None and isinstance(contexts_like, Mapping | pd.Series)
+    if one:
+        contexts_like = _row(contexts_like)
+    if names is not None and isinstance(contexts_like, pd.DataFrame):
+        rows = None if one else contexts_like.index
+        side: _Side | None = _named_side("contexts", contexts_like, names, rows, doors)
+    else:
+        side, one = _shaped_side(contexts_like, shape, names, doors)
+    if side is not None:
+        if not side.count:
+            side.refuse("none were given; give at least one")
+        side.refuse_infinite()
+    doors.close()
+    assert side is not None
+    return side.stacked(), one
+
+
+class _Side:
+    """One side of the pairs: its columns, and what its rows are called (None for one).
+
+    Columns are (n,), or (n, W) in panels, by what messages call them. One that is not
+    made of numbers is refused and left out, so that the others are looked at too.
+    """
+
+    def __init__(self, role: str, rows: Any, doors: Doors):
+        self.role = role
+        self.rows: Sequence[Any] | None = rows
+        self.count = 1 if rows is None else len(rows)
+        self.names: tuple[str, ...] | None = None
+        self.columns: dict[str, np.ndarray] = {}
+        self._doors = doors
+
+    def add(self, label: str, values: Any) -> None:
+        """Take a column, an array or a Series, if it is made of numbers."""
+        column = pd.Series(values.ravel()) if values.ndim > 1 else pd.Series(values)
+        kind, position = _not_numbers(column)
+        if not kind:
+            numbers = column.to_numpy(dtype=float, na_value=np.nan)
+            self.columns[label] = numbers.reshape(values.shape)
+            return
+        found = f"{label} holds {kind}"
+        if position is not None:
+            shown = reprlib.repr(column.iloc[position])
+            place = tuple(map(int, np.unravel_index(position, values.shape)))
+            found += f", such as {shown}{self._where(place)}"
+        remedy = _REMEDIES.get(kind, "give numbers")
+        if self.role == "outcomes":
+            remedy = "an outcome is a number"
+        self.refuse(f"{found}; {remedy}")
+
+    def stacked(self) -> np.ndarray:
+        """Return all columns as one array, a copy of what was given."""
+        return np.stack(list(self.columns.values()), axis=-1)
+
+    def refuse(self, problem: str) -> None:
+        self._doors.refuse(self.role, problem)
+
+    def refuse_all(self, problems: Iterable[str]) -> None:
+        """Refuse for each reason; of very many, the first ones speak for all."""
+        problems = list(problems)
+        for problem in problems[:_MOST_COLUMNS]:
+            self.refuse(problem)
+        if (more := len(problems) - _MOST_COLUMNS) > 0:
+            self.refuse(f"... and {more} more like these")
+
+    def refuse_infinite(self) -> None:
+        self.refuse_all(
+            f"{label} is {self.listed(column, places)}; give a finite number"
+            for label, column in self.columns.items()
+            if (places := [tuple(p) for p in np.argwhere(~np.isfinite(column))])
+        )
+
+    def listed(self, column: np.ndarray, places: list[tuple[int, ...]]) -> str:
+        """Return the numbers at these places, and where that is."""
+        shown = [f"{column[p]:g}{self._where(p)}" for p in places[:_MOST_PLACES]]
+        more = len(places) - _MOST_PLACES
+        return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+    def _where(self, place: tuple[int, ...]) -> str:
+        words = [] if self.rows is None else [f"row {self.rows[place[0]]}"]
+        words += [f"step {step}" for step in place[1:]]
+        return " in " + ", ".join(words) if words else ""
+
+
+_Sides = tuple[_Side | None, _Side | None]
+
+
+def _sides(data: Any, names: list[str], context: Any, doors: Doors) -> _Sides:
+    if isinstance(data, pd.DataFrame):
+        others = [name for name in map(str, data.columns) if name not in names]
+        return (
+            _frame_contexts(data, _chosen(context, others), names, doors),
+            _named_side("outcomes", data, names, data.index, doors),
+        )
+    if isinstance(data, tuple) and len(data) == 2:
+        contexts, outcomes = data
+        return (
+            _contexts(contexts, context, names, doors),
+            _outcomes(outcomes, names, doors),
+        )
+    doors.refuse("data", _what_data_may_be(data, names))
+    return None, None
+
+
+def _what_data_may_be(data: Any, names: list[str]) -> str:
+    given = _type_of(data)
+    if isinstance(data, tuple):
+        given += f" of {len(data)}"
+    return (
+        f"{given} was given; expected a pair, which is the tuple (contexts, outcomes) of "
+        f"arrays (n, d) or (n, W, d) and (n, {len(names)}), or a pandas DataFrame with a "
+        f"column for each of {shortlist(names)} and columns for the context"
+    )
+
+
+def _chosen(context: Any, default: list[str]) -> list[str]:
+    """Return the names of the context's columns, each once."""
+    if context is None:
+        return list(dict.fromkeys(default))
+    if not pd.api.types.is_list_like(context):
+        context = [context]
+    if isinstance(context, set | frozenset):  # has no order of its own
+        context = sorted(context, key=str)
+    return list(dict.fromkeys(map(str, context)))
+
+
+def _frame_contexts(
+    frame: pd.DataFrame, chosen: list[str], outcomes: list[str], doors: Doors
+) -> _Side:
+    if not chosen:
+        doors.refuse("contexts", _NO_CONTEXT)
+    if both := [name for name in chosen if name in outcomes]:
+        doors.refuse(
+            "contexts",
+            f"{shortlist(both)} is an outcome; drop it from the contexts, or rename it "
+            "if it holds what was known before",
+        )
+    known = [name for name in chosen if name not in outcomes]
+    return _named_side("contexts", frame, known, frame.index, doors)
+
+
+def _named_side(
+    role: str, frame: pd.DataFrame, names: Sequence[str], rows: Any, doors: Doors
+) -> _Side:
+    """Return the columns of these names; refuse those missing or there twice."""
+    side = _Side(role, rows, doors)
+    side.names = tuple(names)
+    found = [str(column) for column in frame.columns]
+    if missing := [name for name in names if name not in found]:
+        among = f" among {shortlist(found)}" if found else ""
+        side.refuse(f"no column for {shortlist(missing)}{among}; add it or rename one")
+    times = Counter(found)
+    if twice := [name for name in names if times[name] > 1]:
+        side.refuse(
+            f"more than one column is called {shortlist(twice)}; rename or drop one"
+        )
+    for name in names:
+        if times[name] == 1:
+            side.add(_called(role, name), frame.iloc[:, found.index(name)])
+    return side
+
+
+def _contexts(
+    values: Any, context: Any, outcomes: list[str], doors: Doors
+) -> _Side | None:
+    """Return the contexts of a pair."""
+    if isinstance(values, pd.Series) and values.name is not None:
+        values = values.to_frame()
+    if isinstance(values, pd.DataFrame):
+        chosen = _chosen(context, [str(column) for column in values.columns])
+        return _frame_contexts(values, chosen, outcomes, doors)
+    if context is not None:
+        doors.refuse(
+            "context",
+            "it names columns of a DataFrame, which contexts are not; drop it",
+        )
+    expected = "expected (n, d), or (n, W, d) for panels of W steps"
+    array = _array("contexts", values, expected, doors)
+    if array is None:
+        return None
+    if array.ndim > 3:
+        doors.refuse("contexts", _misshapen(array, expected))
+        return None
+    if array.ndim == 1:
+        array = array[:, None]
+    if 0 in array.shape[1:]:
+        doors.refuse("contexts", f"shape {array.shape} was given: {_NO_CONTEXT}")
+        return None
+    labels = [_called("contexts", j) for j in range(array.shape[-1])]
+    return _array_side("contexts", array, labels, _rows(values, array), doors)
+
+
+def _outcomes(values: Any, names: list[str], doors: Doors) -> _Side | None:
+    """Return the outcomes of a pair."""
+    if isinstance(values, pd.DataFrame):
+        unknown = [name for name in map(str, values.columns) if name not in names]
+        if unknown:
+            doors.refuse(
+                "outcomes",
+                f"the column {shortlist(unknown)} is not among {shortlist(names)}; drop "
+                "it",
+            )
+        return _named_side("outcomes", values, names, values.index, doors)
+    expected = f"expected (n, {len(names)}): a column for each of {shortlist(names)}"
+    array = _array("outcomes", values, expected, doors)
+    if array is None:
+        return None
+    if array.ndim == len(names) == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[1] != len(names):
+        doors.refuse("outcomes", _misshapen(array, expected))
+        return None
+    labels = [_called("outcomes", name) for name in names]
+    return _array_side("outcomes", array, labels, _rows(values, array), doors)
+
+
+def _shaped_side(
+    values: Any, shape: tuple[int, ...], names: tuple[str, ...] | None, doors: Doors
+) -> tuple[_Side | None, bool]:
+    """Return one context or many by the shape of the array, and whether it is one."""
+    sizes = ", ".join(map(str, shape))
+    one_shape = f"({sizes},)" if len(shape) == 1 else f"({sizes})"
+    expected = f"expected {one_shape} for one context or (n, {sizes}) for many"
+    if shape == (1,) and isinstance(values, Real):
+        values = [values]
+    array = _array("contexts", values, expected, doors)
+    if array is None:
+        return None, False
+    one = array.shape == shape
+    array = array[None] if one else array
+    rows = None if one else range(len(array))
+    if array.shape[1:] != shape:
+        hint = (
+            "; use reshape(-1, 1) on many" if array.ndim == 1 and shape == (1,) else ""
+        )
+        doors.refuse("contexts", _misshapen(array, expected) + hint)
+        return None, False
+    labels = [_called("contexts", name) for name in names or range(shape[-1])]
+    return _array_side("contexts", array, labels, rows, doors), one
+
+
+def _row(values: Any) -> pd.DataFrame:
+    """Return a mapping or a Series as a DataFrame of one row."""
+    items = list(values.items())
+    row = np.empty((1, len(items)), dtype=object)
+    for j, (_, value) in enumerate(items):
+        row[0, j] = value
+    return pd.DataFrame(row, columns=[str(key) for key, _ in items])
+
+
+def _array(role: str, values: Any, expected: str, doors: Doors) -> np.ndarray | None:
+    """Return values as an array, of objects where they may not all be numbers."""
+    try:
+        if isinstance(values, np.ma.MaskedArray):
+            values = np.ma.filled(values.astype(float), np.nan)
+        array = np.asarray(values)
+        if array.dtype.kind in "USV":  # numbers beside text have become text too
+            array = np.asarray(values, dtype=object)
+    except (TypeError, ValueError, RuntimeError) as error:
+        doors.refuse(role, f"they are not an array of numbers: {error}; {expected}")
+        return None
+    if array.ndim == 0:
+        doors.refuse(role, f"{_type_of(values)} was given; {expected}")
+        return None
+    return array
+
+
+def _array_side(
+    role: str, array: np.ndarray, labels: list[str], rows: Any, doors: Doors
+) -> _Side:
+    side = _Side(role, rows, doors)
+    for j, label in enumerate(labels):
+        side.add(label, array[..., j])
+    return side
+
+
+def _misshapen(array: np.ndarray, expected: str) -> str:
+    return f"an array of shape {array.shape} was given; {expected}"
+
+
+def _rows(values: Any, array: np.ndarray) -> Any:
+    return values.index if isinstance(values, pd.Series) else range(len(array))
+
+
+def _called(role: str, name: str | int) -> str:
+    quoted = f"'{name}'" if isinstance(name, str) else str(name)
+    return f"column {quoted}" if role == "contexts" else quoted
+
+
+def _not_numbers(column: pd.Series) -> tuple[str, int | None]:
+    """Return what a column holds instead of numbers, '' if it does not, and where."""
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _CATEGORIES, None
+    if dtype.kind in "mM":
+        return _DATES, None
+    if dtype.kind == "c":
+        return "complex numbers", None
+    if not pd.api.types.is_numeric_dtype(dtype):
+        for position, value in enumerate(column):
+            if not _is_number(value):
+                return _kind(value), position
+    return "", None
+
+
+def _is_number(value: Any) -> bool:
+    if pd.api.types.is_scalar(value) and pd.isna(value):
+        return True  # a gap, which is refused as nan
+    if not isinstance(value, Real | Decimal | np.bool_):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str | bytes):
+        return _TEXT
+    if isinstance(
+        value, date | time | timedelta | pd.Period | np.datetime64 | np.timedelta64
+    ):
+        return _DATES
+    if isinstance(value, int):
+        return "integers too large for a float"
+    return _type_of(value)
+
+
+def _type_of(value: Any) -> str:
+    name = "array" if isinstance(value, np.ndarray) else type(value).__name__
+    article = "an" if name[0] in "aeioAEIO" else "a"
+    return "nothing" if value is None else f"{article} {name}"
+
+
+def _refuse_outcomes(two_stage: TwoStageModel, side: _Side) -> None:
+    """Refuse what is not finite or lies outside its Param's domain."""
+    side.refuse_all(
+        problem
+        for param in two_stage.uncertain_params
+        for problem in _outcome_problems(param, side)
+    )
+
+
+def _outcome_problems(param: Any, side: _Side) -> Iterator[str]:
+    label = _called(side.role, param.name)
+    column = side.columns.get(label)
+    if column is None:  # it was refused itself
+        return
+    places = defaultdict(list)
+    for place, fault in faults(param, column):
+        places[fault].append(place)
+    for fault, found in places.items():
+        yield f"{label} is {side.listed(column, found)}{fault}"
+
+
+def _refuse_rows(contexts: _Side, outcomes: _Side, doors: Doors) -> None:
+    if contexts.count != outcomes.count:
+        doors.refuse(
+            "data",
+            f"contexts have {contexts.count} rows and outcomes have {outcomes.count}; "
+            "give an outcome for each context",
+        )
+    elif contexts.count < _LEAST_PAIRS:
+        found = "there is only 1 pair" if contexts.count else "it is empty"
+        doors.refuse(
+            "data",
+            f"{found}; give at least {_LEAST_PAIRS} pairs, and learning wants tens",
+        )
+    elif _is_shuffled(contexts.rows, outcomes.rows):
+        doors.refuse(
+            "data",
+            "contexts and outcomes have the same row labels in another order; align them, "
+            "e.g. outcomes.loc[contexts.index]",
+        )
+
+
+def _is_shuffled(one: Any, other: Any) -> bool:
+    """Whether the labels are the same but their order is not."""
+    if not (isinstance(one, pd.Index) and isinstance(other, pd.Index)):
+        return False
+    return not one.equals(other) and set(one) == set(other)
+
+
+def _tell_constants(contexts: _Side) -> None:
+    for label, column in contexts.columns.items():
+        if (column == column.flat[0]).all():
+            _log.info("context %s is constant and tells nothing", label)

@@ -1,0 +1,79 @@
+"""What a network's decisions cost, on rows that it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from pyomo_csg.learn.outcomes import Likely
+from pyomo_csg.learn.task import Task
+
+_ROWS, _DRAWS = 48, 48
+
+
+def true_losses(
+    task: Task, body: nn.Module, rows: np.ndarray, head: Any = None
+) -> np.ndarray:
+    """Return the costs (n,) of a body's decisions on rows; NaN where there is none."""
+    decisions = decisions_on(task, body, rows, head)
+    costs = np.full(len(rows), np.nan)
+    made = np.flatnonzero(np.isfinite(decisions).all(axis=1))
+    if len(made):
+        outcomes = task.history.outcomes[rows[made]]
+        costs[made] = task.oracle.cost(
+            decisions[made], outcomes, on_error="record", progress=False, fresh=True
+        )
+    return costs
+
+
+def decisions_on(
+    task: Task, body: nn.Module, rows: np.ndarray, head: Any = None
+) -> np.ndarray:
+    """Return a body's decisions (n, s) on rows; NaN where there is none."""
+    scenarios, weights = task.scenarios_on(body, rows, head)
+    return task.oracle.solve(
+        scenarios,
+        task.solver_weights(weights),
+        on_error="record",
+        progress=False,
+        fresh=True,
+    ).decision
+
+
+def mean_loss(
+    task: Task,
+    body: nn.Module,
+    rows: np.ndarray,
+    likely: Likely,
+    head: Any = None,
+) -> float:
+    """Return what decisions on some of the rows cost over many likely outcomes."""
+    rng = task.rng("mean loss")
+    some = rng.choice(rows, min(_ROWS, len(rows)), replace=False)
+    outcomes = likely.draw(some, _DRAWS, rng)
+    decisions = np.repeat(
+        decisions_on(task, body, some, head), outcomes.shape[1], axis=0
+    )
+    flat = outcomes.reshape(-1, outcomes.shape[2])
+    made = np.isfinite(decisions).all(axis=1)
+    if not made.all():
+        return float("inf")
+    costs = task.oracle.cost(
+        decisions, flat, on_error="record", progress=False, fresh=True
+    )
+    return float("inf") if np.isnan(costs).any() else float(costs.mean())
+
+
+def best_of(
+    task: Task,
+    bodies: Sequence[nn.Module],
+    rows: np.ndarray,
+    likely: Likely,
+    head: Any = None,
+) -> nn.Module:
+    """Return the body whose decisions cost least on the rows that it learned from."""
+    losses = [mean_loss(task, body, rows, likely, head) for body in bodies]
+    return bodies[int(np.argmin(losses))]

@@ -1,0 +1,90 @@
+"""The MMD loss: how far a few scenarios are from what happened, as distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyomo_csg.errors import DataError
+
+Kernel = Callable[[Tensor, Tensor], Tensor]
+
+
+def energy(one: Tensor, other: Tensor) -> Tensor:
+    """Return -||a - b|| / 2 for all pairs (..., m, n): the energy distance's kernel.
+
+    It differs from the paper's k_E by terms that cancel in the loss but for the norm of
+    the outcome, which no scenario changes.
+    """
+    return -0.5 * _distances(one, other)
+
+
+def gaussian(one: Tensor, other: Tensor) -> Tensor:
+    """Return exp(-||a - b||^2 / 2) for all pairs."""
+    return torch.exp(-0.5 * _distances(one, other) ** 2)
+
+
+def laplacian(one: Tensor, other: Tensor) -> Tensor:
+    """Return exp(-||a - b||_1) for all pairs."""
+    return torch.exp(-(one[..., :, None, :] - other[..., None, :, :]).abs().sum(-1))
+
+
+KERNELS: dict[str, Kernel] = {
+    "energy": energy,
+    "gaussian": gaussian,
+    "laplacian": laplacian,
+}
+
+
+def kernel_of(kernel: Any, numbers: int = 3) -> Kernel:
+    """Return a kernel by its name, or the user's own function of p numbers, checked."""
+    if isinstance(kernel, str) and kernel in KERNELS:
+        return KERNELS[kernel]
+    if not callable(kernel):
+        raise DataError(
+            "Unknown kernel",
+            [f"kernel is {kernel!r}; give one of {sorted(KERNELS)} or a function"],
+        )
+    one = torch.zeros(4, 2, numbers, dtype=torch.float64)
+    found = kernel(one, torch.ones(4, 5, numbers, dtype=torch.float64))
+    if not isinstance(found, Tensor) or found.shape != (4, 2, 5):
+        problem = (
+            "it must take tensors (..., m, p) and (..., n, p) to (..., m, n); for "
+            f"(4, 2, {numbers}) and (4, 5, {numbers}) it gave "
+            f"{getattr(found, 'shape', found)}"
+        )
+        raise DataError("The kernel does not fit", [problem])
+    return kernel
+
+
+def mmd_loss(
+    scenarios: Tensor,
+    outcomes: Tensor,
+    weights: Tensor | None = None,
+    kernel: Kernel = energy,
+) -> Tensor:
+    """Return the part of the squared MMD that depends on the scenarios, (...).
+
+    Parameters
+    ----------
+    scenarios : tensor (..., K, p)
+    outcomes : tensor (..., p)
+        What happened.
+    weights : tensor (..., K), optional
+        Of the scenarios. Default: 1/K.
+    kernel : callable
+    """
+    if weights is None:
+        count = scenarios.shape[-2]
+        weights = scenarios.new_full(scenarios.shape[:-1], 1 / count)
+    among = kernel(scenarios, scenarios)
+    to_outcome = kernel(scenarios, outcomes[..., None, :])[..., 0]
+    own = torch.einsum("...i,...ij,...j->...", weights, among, weights)
+    return own - 2 * (weights * to_outcome).sum(-1)
+
+
+def _distances(one: Tensor, other: Tensor) -> Tensor:
+    return torch.cdist(one, other, compute_mode="donot_use_mm_for_euclid_dist")

@@ -1,0 +1,61 @@
+"""What learning hands on to a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pyomo_csg.learn.networks import TaskNet
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a method finds on a task.
+
+    Attributes
+    ----------
+    network : TaskNet
+        Fitted to all rows.
+    contest : dict
+        What was compared on the way: as of :func:`pyomo_csg.learn.auto.compared`.
+    held_out : callable
+        Returns losses (m,) on pairs that the network's like, fitted to other rows, had
+        not seen: costs of decisions, or MMD losses of ``'mmd'``.
+    """
+
+    network: TaskNet
+    contest: dict[str, Any]
+    held_out: Callable[[], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A network, and how it came about.
+
+    Attributes
+    ----------
+    network : TaskNet
+        From contexts, as they are, to scenarios and weights.
+    method : str
+        As it was asked for.
+    summary : dict
+        What a report tells, in JSON's types: the candidate that won, every candidate's
+        cross-validated loss, settings, seed.
+    log : DataFrame
+        Losses as they were seen: stage, step and numbers.
+    context_names : tuple of str, optional
+    reach : float
+        How far the history's contexts are from their mean at most: root of the mean
+        square of their standardised numbers.
+    """
+
+    network: TaskNet
+    method: str
+    summary: dict[str, Any]
+    log: pd.DataFrame = field(default_factory=pd.DataFrame)
+    context_names: tuple[str, ...] | None = None
+    reach: float = 0.0

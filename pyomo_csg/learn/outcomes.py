@@ -1,0 +1,146 @@
+"""What may happen after a context: outcomes to charge a decision for.
+
+A history has one outcome for each context, and a decision that is charged for it alone
+learns its noise. Outcomes of like contexts, or a forecast's errors, tell more.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from sklearn.ensemble import RandomForestRegressor
+
+from pyomo_csg.learn.omega import spread_of
+
+_TREES, _LEAF = 200, 5
+
+
+class Likely(Protocol):
+    """Draws outcomes that are likely after the contexts of some rows."""
+
+    def draw(
+        self, rows: np.ndarray, count: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return outcomes (B, count, p) for rows (B,)."""
+
+
+class Own:
+    """The outcome that did happen."""
+
+    def __init__(self, outcomes: np.ndarray):
+        self._outcomes = outcomes
+
+    def draw(
+        self, rows: np.ndarray, count: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return outcomes (B, 1, p): there is only one."""
+        return self._outcomes[rows][:, None]
+
+
+class Pool:
+    """Any outcome of some rows, whatever the context."""
+
+    def __init__(self, outcomes: np.ndarray, rows: np.ndarray):
+        self._outcomes = outcomes[rows]
+
+    def draw(
+        self, rows: np.ndarray, count: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return outcomes (B, count, p)."""
+        return self._outcomes[
+            rng.integers(len(self._outcomes), size=(len(rows), count))
+        ]
+
+
+class Alike:
+    """Half the time what did happen, else what happened after like contexts.
+
+    Parameters
+    ----------
+    outcomes : array (n, p)
+    weights : array (n, n)
+        Row i says how much the outcomes count after context i.
+    """
+
+    def __init__(self, outcomes: np.ndarray, weights: np.ndarray):
+        self._outcomes = outcomes
+        self._cumulative = np.cumsum(weights, axis=1)
+        self._cumulative /= self._cumulative[:, -1:]
+
+    def draw(
+        self, rows: np.ndarray, count: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return outcomes (B, count, p)."""
+        chance = rng.random((len(rows), count))
+        drawn = [
+            np.searchsorted(self._cumulative[row], chance[i], side="right")
+            for i, row in enumerate(rows)
+        ]
+        found = np.minimum(drawn, self._cumulative.shape[1] - 1)
+        found[:, : count // 2] = rows[:, None]
+        return self._outcomes[found]
+
+
+class Errors:
+    """A forecast, and what it left unexplained elsewhere, in units of its scale.
+
+    Parameters
+    ----------
+    frame : array (n, 2, p)
+        Location and scale after each context.
+    residuals : array (m, p)
+    lower, upper : array (p,)
+        Of Omega.
+    """
+
+    def __init__(
+        self,
+        frame: np.ndarray,
+        residuals: np.ndarray,
+        lower: np.ndarray,
+        upper: np.ndarray,
+    ):
+        self._frame, self._residuals = frame, residuals
+        self._lower, self._upper = lower, upper
+
+    def draw(
+        self, rows: np.ndarray, count: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return outcomes (B, count, p)."""
+        picked = rng.integers(len(self._residuals), size=(len(rows), count))
+        location, scale = self._frame[rows, 0], self._frame[rows, 1]
+        found = location[:, None] + scale[:, None] * self._residuals[picked]
+        return np.clip(found, self._lower, self._upper)
+
+
+def features_of(contexts: np.ndarray) -> np.ndarray:
+    """Return numbers (n, f) that a tree can split on; of panels: mean, spread and last."""
+    if contexts.ndim == 2:
+        return contexts
+    return np.hstack([contexts.mean(1), contexts.std(1), contexts[:, -1]])
+
+
+def forest_weights(
+    contexts: np.ndarray, outcomes: np.ndarray, rows: np.ndarray, seed: int
+) -> np.ndarray:
+    """Return how alike contexts (n, n) are to a forest that learned from some rows.
+
+    Entry (i, j) is the mean over trees of 1 / size where row j is in the leaf of i.
+    Columns of other rows are zero.
+    """
+    features = features_of(contexts)
+    targets = outcomes / spread_of(outcomes)
+    share = 1.0 if features.shape[1] < 4 else max(1 / 3, 2 / features.shape[1])
+    forest = RandomForestRegressor(
+        _TREES, min_samples_leaf=_LEAF, max_features=share, random_state=seed
+    )
+    forest.fit(
+        features[rows], targets[rows] if targets.shape[1] > 1 else targets[rows, 0]
+    )
+    leaves = forest.apply(features)
+    weights = np.zeros((len(features), len(features)))
+    for tree in range(leaves.shape[1]):
+        same = leaves[:, tree, None] == leaves[rows, tree]
+        weights[:, rows] += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
+    return weights / leaves.shape[1]

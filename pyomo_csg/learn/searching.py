@@ -1,0 +1,127 @@
+"""Searches over whole fits: hyperparameters at random, and the number of scenarios."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import loguniform
+from sklearn.model_selection import ParameterSampler
+
+from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.learned import Found
+from pyomo_csg.learn.progress import Journal
+
+logger = logging.getLogger(__name__)
+
+COUNTS = (1, 2, 3, 5, 10, 20, 40)
+_TIMED = 10
+_SPACE = {
+    "hidden": [(32,), (64,), (64, 64), (128, 128)],
+    "batch": [25, 50, 100],
+    "mmd_epochs": [20, 40, 80],
+    "task_epochs": [10, 15, 30],
+    "loss_epochs": [30, 60, 120],
+    "mmd_rate": loguniform(3e-4, 1e-2),
+    "task_rate": loguniform(3e-4, 1e-2),
+    "loss_rate": loguniform(3e-4, 1e-2),
+    "decay": loguniform(1e-5, 1e-1),
+}
+
+
+def search(
+    config: FitConfig,
+    seed: int,
+    journal: Journal,
+    fit: Callable[[FitConfig, str], Found],
+) -> Found:
+    """Return the best fit over hyperparameters drawn at random, by held-out losses.
+
+    The settings as given are the first to be tried.
+
+    Parameters
+    ----------
+    fit : callable
+        From settings, and a name for their stages, to a fit.
+    """
+    drawn = ParameterSampler(_SPACE, config.search - 1, random_state=seed)
+    settings = [config, *(replace(config, **one) for one in drawn)]
+    found, losses = [], []
+    with journal.stage("search", len(settings), "fit") as bar:
+        for number, mine in enumerate(settings):
+            found.append(fit(mine, f"search {number}"))
+            losses.append(_mean(found[-1].held_out()))
+            bar.step(loss=losses[-1], best=min(losses))
+    best = int(np.argmin(losses))
+    found[best].contest["settings"] = {
+        name: getattr(settings[best], name) for name in _SPACE
+    }
+    found[best].contest["searched"] = len(settings)
+    return found[best]
+
+
+def smallest(
+    counts: list[int],
+    seconds: float | None,
+    fit: Callable[[int], Found],
+    decide: Callable[[Found], Any],
+) -> tuple[int, Found]:
+    """Return the smallest K within one standard error of the best, and its fit.
+
+    Parameters
+    ----------
+    counts : list of int
+        In rising order.
+    seconds : float, optional
+        A decision's time at most: larger K are not tried once one is over it.
+    fit : callable
+        From K to a fit.
+    decide : callable
+        Makes one decision by a fit; it is timed.
+    """
+    fits: list[Found] = []
+    for count in counts:
+        found = fit(count)
+        if seconds is not None and _seconds(decide, found) > seconds:
+            logger.info("K = %d takes more than %g s a decision", count, seconds)
+            if fits:
+                break
+        fits.append(found)
+        if seconds is not None and len(fits) == 1 and _seconds(decide, found) > seconds:
+            logger.warning("Even K = %d takes more than %g s", count, seconds)
+            break
+    losses = np.stack([found.held_out() for found in fits])
+    filled = np.where(np.isnan(losses), np.nanmax(losses), losses)
+    best = int(np.argmin(filled.mean(axis=1)))
+    apart = filled - filled[best]
+    error = apart.std(axis=1) / math.sqrt(losses.shape[1])
+    near = np.flatnonzero(apart.mean(axis=1) <= error)
+    chosen = int(near[0])
+    fits[chosen].contest["scenarios_tried"] = [
+        {
+            "K": counts[i],
+            "loss": float(filled[i].mean()),
+            "standard_error": float(error[i]),
+        }
+        for i in range(len(fits))
+    ]
+    return counts[chosen], fits[chosen]
+
+
+def _seconds(decide: Callable[[Found], Any], found: Found) -> float:
+    """Return the median time of a decision."""
+    times = []
+    for _ in range(_TIMED):
+        start = time.perf_counter()
+        decide(found)
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def _mean(losses: np.ndarray) -> float:
+    return math.inf if np.isnan(losses).any() else float(losses.mean())

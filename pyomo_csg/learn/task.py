@@ -1,0 +1,141 @@
+"""What every method learns with: the history as tensors, Omega, the oracle, the seeds."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pyomo_csg.learn.checkpoint import Checkpoint
+from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.history import History
+from pyomo_csg.learn.kernels import kernel_of, mmd_loss
+from pyomo_csg.learn.networks import OmegaHead, TaskNet, scenarios_of
+from pyomo_csg.learn.omega import Omega, omega_of, spread_of
+from pyomo_csg.learn.progress import Journal
+from pyomo_csg.solve import Oracle
+
+
+class Task:
+    """One model, one history, one number of scenarios.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    history : History
+    scenarios : int
+        K.
+    config : FitConfig
+    seed : int
+    journal : Journal
+        Where progress is told and losses are kept.
+    checkpoint : Checkpoint, optional
+        Where finished stages are kept.
+
+    Attributes
+    ----------
+    contexts : tensor (n, d) or (n, W, d)
+        Standardised.
+    outcomes : tensor (n, p)
+    omega : Omega
+    head : Head
+        That of a free network; location-scale networks have their own.
+    unit : tensor (p,)
+        What the kernel divides outcomes by.
+    """
+
+    def __init__(
+        self,
+        oracle: Oracle,
+        history: History,
+        scenarios: int,
+        config: FitConfig,
+        seed: int,
+        journal: Journal,
+        checkpoint: Checkpoint | None = None,
+    ):
+        self.oracle, self.history, self.scenarios = oracle, history, scenarios
+        self.config, self.seed, self.journal = config, seed, journal
+        self.checkpoint = checkpoint or Checkpoint(None, {})
+        self.center, self.spread = _scaling(history.contexts)
+        self.contexts = torch.as_tensor((history.contexts - self.center) / self.spread)
+        self.outcomes = torch.as_tensor(history.outcomes)
+        self.omega: Omega = omega_of(oracle.two_stage, history.outcomes)
+        self.head = OmegaHead(self.omega)
+        self.kernel = kernel_of(config.kernel, history.outcomes.shape[1])
+        raw = config.units == "raw"
+        self.unit = torch.ones_like(self.omega.spread) if raw else self.omega.spread
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the free numbers that a body gives for a context."""
+        numbers = self.history.outcomes.shape[1]
+        return self.scenarios, numbers + (self.config.weights == "learned")
+
+    @property
+    def integer(self) -> bool:
+        """Whether the model has integer variables, so that programs are slow."""
+        two_stage = self.oracle.two_stage
+        variables = [*two_stage.first_stage_variables, *two_stage.recourse_variables]
+        return any(not v.is_continuous() for v in variables)
+
+    @cached_property
+    def loss_unit(self) -> float:
+        """The standard deviation of the costs of one sensible decision."""
+        middle = np.median(self.history.outcomes, axis=0)
+        found = self.oracle.solve(
+            middle[None, None], on_error="record", progress=False, fresh=True
+        )
+        if not np.isfinite(found.decision).all():
+            return 1.0
+        costs = self.oracle.cost(
+            found.decision[0],
+            self.history.outcomes,
+            on_error="record",
+            progress=False,
+            fresh=True,
+        )
+        spread = float(np.nanstd(costs)) if np.isfinite(costs).any() else 0.0
+        return spread if spread > 0 else max(1.0, float(np.nanmax(np.abs(costs))))
+
+    def rng(self, stage: str) -> np.random.Generator:
+        """Return random numbers of a stage's own: the same whatever ran before it."""
+        return np.random.default_rng([self.seed, zlib.crc32(stage.encode())])
+
+    def mmd(
+        self, scenarios: Tensor, weights: Tensor | None, rows: np.ndarray
+    ) -> Tensor:
+        """Return the MMD losses (...) of scenarios (..., K, p) on rows (...)."""
+        outcomes = self.outcomes[torch.as_tensor(rows)]
+        return mmd_loss(
+            scenarios / self.unit, outcomes / self.unit, weights, self.kernel
+        )
+
+    def network(self, body: nn.Module, head: Any = None) -> TaskNet:
+        """Return the Task-Net with this body."""
+        return TaskNet(body, head or self.head, self.center, self.spread)
+
+    def scenarios_on(
+        self, body: nn.Module, rows: np.ndarray, head: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return scenarios (n, K, p) and weights (n, K) of a body on some rows."""
+        head = head or self.head
+        with torch.no_grad():
+            raw = torch.as_tensor(self.history.contexts[rows])
+            free = body(self.contexts[torch.as_tensor(rows)])
+            found = scenarios_of(free, head, head.frame(raw))
+        return found[0].numpy(), found[1].numpy()
+
+    def solver_weights(self, weights: np.ndarray) -> np.ndarray | None:
+        """Return weights for the oracle: None where they are all equal."""
+        return weights if self.config.weights == "learned" else None
+
+
+def _scaling(contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    axes: Sequence[int] = tuple(range(contexts.ndim - 1))
+    return contexts.mean(axis=tuple(axes)), spread_of(contexts)

@@ -1,0 +1,332 @@
+"""csg.Policy: from a context to scenarios, and from those to a decision."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+import torch
+from pyomo.core.base.block import BlockData
+
+from pyomo_csg.decision import Decision
+from pyomo_csg.errors import DataError
+from pyomo_csg.learn.history import context_batch
+from pyomo_csg.learn.learned import Learned
+from pyomo_csg.learn.networks import Recurrent, TaskNet
+from pyomo_csg.solve import Oracle, Solution
+from pyomo_csg.stages import TwoStageModel
+
+logger = logging.getLogger(__name__)
+
+_FAR = 1.1  # times the reach of the history
+_ROUNDING = 1e-9
+_MOST_AT_ONCE = 4096
+
+
+class Policy:
+    """Decides for a context: generates K scenarios for it and optimises for those.
+
+    Several threads may use one policy. It can be pickled; an executor is not kept then.
+
+    Parameters
+    ----------
+    model : ConcreteModel
+        Annotated by :func:`pyomo_csg.annotate`. It is copied: later changes to it are
+        not seen; to have them seen, save the policy and load it with the changed model.
+    learned : Learned
+        The network and how it came about.
+    solver, options, workers, executor
+        As in :class:`pyomo_csg.Oracle`.
+
+    Attributes
+    ----------
+    oracle : Oracle
+        What solves; its ``stats`` tell how long that took.
+    learned : Learned
+    count : int
+        How many scenarios it generates: K.
+    context_shape : tuple of int
+        (d,), or (W, d) for panels of W steps.
+
+    Raises
+    ------
+    DataError
+        If the network does not fit the model.
+
+    Notes
+    -----
+    A context that is far from the history is told by a warning in the log, once a call.
+    Far means: the root of the mean square of its standardised numbers (of a panel, over
+    all its steps) is more than 1.1 times the largest in the history.
+    """
+
+    def __init__(
+        self,
+        model: BlockData,
+        learned: Learned,
+        *,
+        solver: str = "highs",
+        options: Mapping[str, Any] | None = None,
+        workers: int = 1,
+        executor: Executor | None = None,
+    ):
+        self.oracle = Oracle(model, solver, executor, workers, options)
+        self.learned = learned
+        self._settings = {"solver": solver, "options": options, "workers": workers}
+        variables = self.two_stage.first_stage_variables
+        self._names = tuple(v.name for v in variables)
+        self._integer = np.array([not v.is_continuous() for v in variables], bool)
+        self.network.eval()
+        self._device = self.network.center.device
+        self._center = self.network.center.numpy(force=True)
+        self._spread = self.network.spread.numpy(force=True)
+        self.context_shape = _context_shape(learned)
+        self.count, self._weighted = self._probed()
+        rounding = _ROUNDING * (
+            1 + np.abs(self._center / self._spread).max(initial=0.0)
+        )
+        self._limit = _FAR * learned.reach + float(rounding)
+
+    @property
+    def two_stage(self) -> TwoStageModel:
+        """The checked view of the policy's copy of the model."""
+        return self.oracle.two_stage
+
+    @property
+    def network(self) -> TaskNet:
+        """What generates the scenarios."""
+        return self.learned.network
+
+    @property
+    def method(self) -> str:
+        """How it was learned, as it was asked for."""
+        return self.learned.method
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """Losses as they were seen while learning: stage, step and numbers."""
+        return self.learned.log
+
+    def scenarios(self, x: Any) -> np.ndarray:
+        """Return the scenarios (K, p) of a context, or (n, K, p) of many.
+
+        Parameters
+        ----------
+        x : array, mapping, Series or DataFrame
+            One context (d,) or (W, d), or an array (n, ...) of many. Where the history
+            was a DataFrame: a mapping or a Series is one context, a DataFrame is many.
+        """
+        contexts, one = self._contexts(x)
+        scenarios, _ = self._generated(contexts)
+        return scenarios[0] if one else scenarios
+
+    def weights(self, x: Any) -> np.ndarray:
+        """Return the scenarios' weights (K,) for a context, or (n, K) for many."""
+        contexts, one = self._contexts(x)
+        _, weights = self._generated(contexts)
+        return weights[0] if one else weights
+
+    def decide(self, x: Any, *, on_error: str = "raise", progress: bool = True) -> Any:
+        """Return a Decision for a context, or a DataFrame of decisions for many.
+
+        Parameters
+        ----------
+        x : array, mapping, Series or DataFrame
+            As in :meth:`scenarios`.
+        on_error : {'raise', 'record'}, optional
+            What to do with a context whose program has no solution: raise its
+            SolveError, or go on, leave NaN in its place and tell it in the log.
+        progress : bool, optional
+            Whether long batches show a bar.
+
+        Returns
+        -------
+        Decision or DataFrame
+            The latter has a column for each first-stage variable, by its Pyomo name, and
+            the index of a DataFrame of contexts.
+        """
+        contexts, one = self._contexts(x)
+        scenarios, weights = self._generated(contexts)
+        solution = self.oracle.solve(
+            scenarios,
+            weights if self._weighted else None,
+            on_error=on_error,
+            progress=progress,
+        )
+        if on_error == "record":
+            _tell_unsolved(solution)
+        decisions = solution.decision
+        if self._integer.any():
+            decisions = np.where(self._integer, np.round(decisions), decisions)
+        if one:
+            value = float(solution.value[0])
+            return Decision(self._names, decisions[0], value, scenarios[0], weights[0])
+        index = x.index if isinstance(x, pd.DataFrame) else None
+        return pd.DataFrame(decisions, columns=list(self._names), index=index)
+
+    def report(self) -> str:
+        """Return in words what was learned, which candidate won, and how sure that is."""
+        summary = self.learned.summary
+        numbers = len(self.two_stage.uncertain_params)
+        lines = [
+            f"Policy for '{self.two_stage.model.name}'",
+            _line("method", self.method),
+            _line("scenarios", f"{self.count} of {numbers} numbers each"),
+        ]
+        if "pairs" in summary:
+            lines.append(_line("learned from", f"{summary['pairs']} pairs"))
+        lines += _contest(summary)
+        for key, value in summary.get("settings", {}).items():
+            lines.append(_line(key, _shown(value)))
+        if "seed" in summary:
+            lines.append(_line("seed", summary["seed"]))
+        return "\n".join([*lines, *map(str, summary.get("notes", ()))])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the policy, without the model, to a file for :func:`pyomo_csg.load`.
+
+        The file holds numbers and text only (safetensors and JSON). It appears whole or
+        not at all. A long history is thinned out.
+        """
+        from pyomo_csg.saving import save
+
+        save(path, self)
+
+    def __repr__(self) -> str:
+        numbers = len(self.two_stage.uncertain_params)
+        return (
+            f"<Policy for '{self.two_stage.model.name}': {self.count} scenarios of "
+            f"{numbers} numbers, by '{self.method}'>"
+        )
+
+    def __reduce__(self) -> Any:
+        content = cloudpickle.dumps((self.two_stage.model, self.learned))
+        return _unpickled, (content, self._settings)
+
+    def _contexts(self, x: Any) -> tuple[np.ndarray, bool]:
+        """Return contexts (n, ...), and whether it was a single one."""
+        if (
+            type(x) is np.ndarray
+            and x.dtype == np.float64
+            and x.shape == self.context_shape
+            and np.isfinite(x).all()
+        ):
+            contexts, one = np.array(x)[None], True  # what is most often asked, at once
+        else:
+            names = self.learned.context_names
+            contexts, one = context_batch(x, self.context_shape, names)
+        self._tell_far(contexts)
+        return contexts, one
+
+    def _tell_far(self, contexts: np.ndarray) -> None:
+        flat = ((contexts - self._center) / self._spread).reshape(len(contexts), -1)
+        distance = np.sqrt(np.einsum("ni,ni->n", flat, flat) / flat.shape[1])
+        worst = distance.max()
+        if worst > self._limit:
+            logger.warning(
+                "%d of %d contexts are far from the history: the worst is %.3g standard "
+                "deviations from its mean, and none there was more than %.3g; scenarios "
+                "and decisions for such a context are extrapolated",
+                np.count_nonzero(distance > self._limit),
+                len(contexts),
+                worst,
+                self.learned.reach,
+            )
+
+    @torch.inference_mode()
+    def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return scenarios (n, K, p) and weights (n, K)."""
+        given = torch.from_numpy(contexts).to(self._device)
+        if len(given) <= _MOST_AT_ONCE:
+            scenarios, weights = self.network(given)
+        else:
+            parts = [self.network(some) for some in given.split(_MOST_AT_ONCE)]
+            scenarios, weights = map(torch.cat, zip(*parts, strict=True))
+        return scenarios.cpu().numpy(), weights.cpu().numpy()
+
+    @torch.inference_mode()
+    def _probed(self) -> tuple[int, bool]:
+        """Return K and whether weights are learned, from the network's own answer."""
+        numbers = len(self.two_stage.uncertain_params)
+        subject = f"The network does not fit '{self.two_stage.model.name}'"
+        middle = self.network.center.expand(1, *self.context_shape)
+        try:
+            free = self.network.body(middle - middle)
+            scenarios, _ = self.network(middle)
+        except Exception as error:  # a user's own module may raise anything
+            shape = (1, *self.context_shape)
+            found = f"it fails on contexts {shape}: {type(error).__name__}: {error}"
+            raise DataError(subject, [found]) from error
+        if scenarios.dim() != 3 or scenarios.shape[::2] != (1, numbers):
+            found = (
+                f"for one context it gives {tuple(scenarios.shape)}; expected "
+                f"(1, K, {numbers})"
+            )
+            raise DataError(subject, [found])
+        return scenarios.shape[1], free.shape[-1] > numbers
+
+
+def _context_shape(learned: Learned) -> tuple[int, ...]:
+    """Return the shape of a context: as it was noted, or that of a vector."""
+    numbers = len(learned.network.center)
+    noted = learned.summary.get("context_shape")
+    if noted is None and not isinstance(learned.network.body, Recurrent):
+        return (numbers,)
+    if noted is None or len(noted) not in (1, 2) or noted[-1] != numbers:
+        expected = f"expected ({numbers},), or (W, {numbers}) for panels"
+        found = f"summary['context_shape'] is {noted}; {expected}"
+        raise DataError("What was learned is not complete", [found])
+    return tuple(noted)
+
+
+def _contest(summary: Mapping[str, Any]) -> list[str]:
+    """Return the table of candidates, and what is to be said of the one that won."""
+    chosen, rows = summary.get("chosen"), summary.get("candidates", ())
+    lines = [] if chosen is None else [_line("chosen", chosen)]
+    if summary.get("margin") is not None:
+        lines.append(_line("  ahead by", _shown(summary["margin"])))
+    if summary.get("confidence") is not None:
+        lines.append(_line("  sure to", f"{summary['confidence']:.0%}"))
+    if not rows:
+        return lines
+    width = max(len("candidate"), *(len(str(row.get("name"))) for row in rows))
+    lines += ["", f"  {'candidate':{width}}{'loss':>14}{'standard error':>18}"]
+    for row in rows:
+        mark = "*" if row.get("name") == chosen else " "
+        loss, error = (_shown(row.get(key)) for key in ("loss", "standard_error"))
+        lines.append(f"{mark} {row.get('name')!s:{width}}{loss:>14}{error:>18}")
+    return [*lines, ""]
+
+
+def _line(label: str, value: Any) -> str:
+    return f"  {label:16}{value}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _tell_unsolved(solution: Solution) -> None:
+    cases = np.flatnonzero(solution.status != "optimal")
+    if len(cases):
+        first = int(cases[0])
+        logger.warning(
+            "%d of %d contexts have no decision; the first is case %d: %s",
+            len(cases),
+            len(solution.status),
+            first,
+            solution.status[first],
+        )
+
+
+def _unpickled(content: bytes, settings: dict[str, Any]) -> Policy:
+    model, learned = cloudpickle.loads(content)
+    return Policy(model, learned, **settings)

@@ -1,0 +1,357 @@
+"""Policies in files: numbers as safetensors, the rest as JSON in its header; no pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import uuid
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import safetensors
+import safetensors.torch
+import torch
+from pyomo.core.base.block import BlockData
+from torch import Tensor, nn
+
+from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.learn.blueprint import custom_parts, describe, restore
+from pyomo_csg.learn.learned import Learned
+from pyomo_csg.policy import Policy
+from pyomo_csg.stages import TwoStageModel
+
+FORMAT = 1
+
+_KEY = "pyomo_csg policy"
+_START = 256  # bytes, which hold the key: safetensors puts metadata first
+_MOST_HEADER = 16 * 2**20
+_MOST_CONTEXT = 10**6
+_MOST_ROWS = 2000
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "model": (str,),
+    "uncertain_params": (list,),
+    "first_stage_variables": (list,),
+    "context_shape": (list,),
+    "context_names": (list, type(None)),
+    "scenarios": (int,),
+    "method": (str,),
+    "summary": (dict,),
+    "history": (dict,),
+    "reach": (int, float),
+    "network": (dict,),
+}
+
+
+def save(path: str | os.PathLike[str], policy: Policy) -> None:
+    """Write a policy to a file, which appears whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+    policy : Policy
+
+    Raises
+    ------
+    DataError
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise _refusal("cannot be written", path, f"there is no folder '{path.parent}'")
+    if path.is_dir():
+        raise _refusal("cannot be written", path, "a folder has that name")
+    tensors = _tensors(path, policy.network)
+    content = json.loads(_canonical(_content(policy)))
+    header = {
+        "format": FORMAT,
+        "checksum": _checksum(content, tensors),
+        "content": content,
+    }
+    text = json.dumps(header, ensure_ascii=False)
+    data = safetensors.torch.save(tensors, {_KEY: text})
+    if _header_size(data) > _MOST_HEADER:
+        found = f"its summary and history take more than {_MOST_HEADER} bytes"
+        raise _refusal("cannot be written", path, found)
+    _write(path, data)
+
+
+def load(
+    path: str | os.PathLike[str],
+    model: BlockData,
+    network: nn.Module | Mapping[str, nn.Module] | None = None,
+    *,
+    solver: str = "highs",
+    options: Mapping[str, Any] | None = None,
+    workers: int = 1,
+    executor: Executor | None = None,
+) -> Policy:
+    """Return the policy that :meth:`Policy.save` wrote to a file.
+
+    A file from a stranger is safe to load: it holds numbers and text only.
+
+    Parameters
+    ----------
+    path : str or path
+    model : ConcreteModel
+        Annotated as the one that the policy was learned for: the same uncertain Params
+        and first-stage variables, by name and order. Other data may differ.
+    network : Module, or mapping of str to Module, optional
+        Where the policy's network has modules of your own: one such, its numbers are
+        taken from the file. Where there are several: by the part that each is,
+        ``'body'``, ``'location'`` or ``'scale'``.
+    solver, options, workers, executor
+        As in :class:`pyomo_csg.Oracle`.
+
+    Raises
+    ------
+    DataError
+        If there is no such file, or if it is not a policy's, damaged, of a later format,
+        for another model, or not for this network.
+    """
+    path = Path(path)
+    content, tensors = _read(path)
+    _refuse_model(path, content, TwoStageModel(model))
+    learned = _learned(path, content, tensors, network)
+    try:
+        policy = Policy(
+            model,
+            learned,
+            solver=solver,
+            options=options,
+            workers=workers,
+            executor=executor,
+        )
+    except DataError as error:
+        problems = [f"{error.subject}: {problem}" for problem in error.problems]
+        raise _refusal("cannot be loaded", path, *problems) from error
+    if policy.count != content["scenarios"]:
+        found = (
+            f"its network gives {policy.count} scenarios, not {content['scenarios']}"
+        )
+        raise _refusal("cannot be loaded", path, found)
+    return policy
+
+
+def _content(policy: Policy) -> dict[str, Any]:
+    learned, two_stage = policy.learned, policy.two_stage
+    return {
+        "versions": {
+            "pyomo_csg": version("pyomo-csg"),
+            "torch": str(torch.__version__),
+        },
+        "model": two_stage.model.name,
+        "uncertain_params": [p.name for p in two_stage.uncertain_params],
+        "first_stage_variables": [v.name for v in two_stage.first_stage_variables],
+        "context_shape": policy.context_shape,
+        "context_names": learned.context_names,
+        "scenarios": policy.count,
+        "method": learned.method,
+        "summary": learned.summary,
+        "history": _records(learned.log),
+        "reach": float(learned.reach),
+        "network": describe(learned.network),
+    }
+
+
+def _tensors(path: Path, network: nn.Module) -> dict[str, Tensor]:
+    state = network.state_dict()
+    if other := [name for name, x in state.items() if not isinstance(x, Tensor)]:
+        found = f"the network keeps {shortlist(other)}, which is not a tensor"
+        raise _refusal("cannot be written", path, found)
+    return {name: x.detach().cpu().clone().contiguous() for name, x in state.items()}
+
+
+def _records(log: pd.DataFrame) -> dict[str, Any]:
+    """Return a table as JSON has it: rows without what is missing; not too many."""
+    step = max(1, math.ceil(len(log) / _MOST_ROWS))
+    thinned = log.iloc[::-step][::-1]  # with the last row, which tells how it ended
+    rows = [
+        {str(key): x for key, x in row.items() if not pd.isna(x)}
+        for row in thinned.to_dict("records")
+    ]
+    return {"columns": [str(column) for column in log.columns], "rows": rows}
+
+
+def _canonical(content: Any) -> str:
+    """Return the one text that stands for a content."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    return str(value)
+
+
+def _checksum(content: Any, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(_canonical(content).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _write(path: Path, data: bytes) -> None:
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with open(beside, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what a file holds, if it is whole and of a format that is known."""
+    if not path.is_file():
+        raise _refusal("cannot be loaded", path, "there is no such file")
+    with open(path, "rb") as file:
+        start = file.read(_START)
+        if _KEY.encode() not in start:
+            found = "it is not a policy's file; give one that policy.save wrote"
+            raise _refusal("cannot be loaded", path, found)
+        size = _header_size(start)
+        if size > _MOST_HEADER:
+            raise _damaged(path, f"its header would take {size} bytes")
+        data = start + file.read()
+    try:
+        about = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][_KEY])
+        tensors = safetensors.torch.load(data)
+        content = about["content"]
+        sound = about["checksum"] == _checksum(content, tensors)
+        version = about["format"]
+    except (
+        ValueError,  # among them: not JSON, not text
+        TypeError,
+        LookupError,
+        RuntimeError,
+        RecursionError,
+        safetensors.SafetensorError,
+    ):
+        raise _damaged(path, "it cannot be read as it was written") from None
+    if not sound:
+        raise _damaged(path, "its checksum does not agree with what it holds")
+    if not isinstance(version, int) or version > FORMAT:
+        found = (
+            f"its format is {version!r:.40}, and this pyomo_csg knows up to {FORMAT}"
+        )
+        raise _refusal("cannot be loaded", path, f"{found}; install a newer one")
+    _refuse_fields(path, content)
+    return content, tensors
+
+
+def _header_size(data: bytes) -> int:
+    return int.from_bytes(data[:8], "little")
+
+
+def _refuse_fields(path: Path, content: dict[str, Any]) -> None:
+    content = content if isinstance(content, dict) else {}
+    wrong = [
+        name
+        for name, kinds in _FIELDS.items()
+        if not isinstance(content.get(name), kinds)
+    ]
+    if wrong:
+        raise _damaged(path, f"there is no sound {shortlist(wrong)} in it")
+    shape = content["context_shape"]
+    sizes = all(type(size) is int and size > 0 for size in shape)
+    if len(shape) not in (1, 2) or not sizes or math.prod(shape) > _MOST_CONTEXT:
+        raise _damaged(path, f"a context of shape {shape!s:.60} is not credible")
+
+
+def _refuse_model(
+    path: Path, content: Mapping[str, Any], two_stage: TwoStageModel
+) -> None:
+    """Refuse a model whose numbers are not those that the file speaks of."""
+    problems = []
+    for what, mine in (
+        ("uncertain Params", two_stage.uncertain_params),
+        ("first-stage variables", two_stage.first_stage_variables),
+    ):
+        key = what.replace("-", "_").replace(" ", "_").lower()
+        theirs, here = content[key], [component.name for component in mine]
+        problems += _differences(what, [str(name) for name in theirs], here)
+    if problems:
+        found = f"was learned for another model than '{two_stage.model.name}'"
+        raise _refusal(found, path, *problems)
+
+
+def _differences(what: str, theirs: list[str], mine: list[str]) -> list[str]:
+    if theirs == mine:
+        return []
+    problems = []
+    if missing := [name for name in theirs if name not in mine]:
+        problems.append(f"{what} of the file, not of the model: {shortlist(missing)}")
+    if unknown := [name for name in mine if name not in theirs]:
+        problems.append(f"{what} of the model, not of the file: {shortlist(unknown)}")
+    if not problems:
+        problems.append(
+            f"{what} are in another order; annotate them as {shortlist(theirs)}"
+        )
+    return problems
+
+
+def _learned(
+    path: Path,
+    content: dict[str, Any],
+    tensors: Mapping[str, Tensor],
+    network: nn.Module | Mapping[str, nn.Module] | None,
+) -> Learned:
+    try:
+        custom = _own_modules(path, custom_parts(content["network"]), network)
+        rebuilt = restore(content["network"], tensors, custom)
+        names, history = content["context_names"], content["history"]
+        return Learned(
+            rebuilt,
+            content["method"],
+            {**content["summary"], "context_shape": content["context_shape"]},
+            pd.DataFrame(history["rows"], columns=history["columns"]),
+            None if names is None else tuple(map(str, names)),
+            float(content["reach"]),
+        )
+    except DataError as error:
+        if error.subject.startswith("'"):
+            raise
+        raise _refusal("cannot be loaded", path, *error.problems) from error
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def _own_modules(
+    path: Path,
+    parts: Mapping[str, str],
+    network: nn.Module | Mapping[str, nn.Module] | None,
+) -> dict[str, nn.Module]:
+    """Return the user's module for each part that only the user can make."""
+    if isinstance(network, nn.Module):
+        given = dict.fromkeys(parts, network) if len(parts) == 1 else {"?": network}
+    else:
+        given = dict(network or {})
+    if given.keys() == parts.keys():
+        return given
+    if not parts:
+        found = "its network is pyomo_csg's own; drop network="
+    else:
+        wanted = ", ".join(f"'{place}': a {name}" for place, name in parts.items())
+        found = (
+            f"its network has modules of your own ({{{wanted}}}); give "
+            "network=module, or a mapping from each part to its module"
+        )
+    raise _refusal("cannot be loaded", path, found)
+
+
+def _refusal(what: str, path: Path, *problems: str) -> DataError:
+    return DataError(f"'{path}' {what}", problems)
+
+
+def _damaged(path: Path, problem: str) -> DataError:
+    return _refusal("is damaged", path, f"{problem}; take another copy of it")

@@ -1,0 +1,83 @@
+"""Dynamic PCSG on a newsvendor: rounds, buffers, and what comes of them."""
+
+import numpy as np
+import pytest
+
+from pyomo_csg.learn.dynamic import ReplayBuffer, train_dynamic
+from pyomo_csg.learn.loss_net import Samples
+from pyomo_csg.learn.mmd import train_mmd
+from tests.learn.test_mmd import bodies, newsvendor_task
+from tests.learn.test_static import EVERY, QUICK, true_loss
+
+SHORT = {**QUICK, "loss_epochs": 12, "task_epochs": 3}
+
+
+def samples(number):
+    """Return two cases that can be told by a number."""
+    return Samples(
+        np.full((2, 1, 1), number),
+        np.ones((2, 1)),
+        np.full((2, 1), number),
+        np.array([number, number + 0.5]),
+    )
+
+
+def test_a_buffer_forgets_the_oldest_round():
+    buffer = ReplayBuffer(3)
+    kept = []
+    for number in range(5):
+        buffer.push(samples(float(number)))
+        kept.append(buffer.samples().losses.tolist())
+    assert kept == [
+        [0, 0.5],
+        [0, 0.5, 1, 1.5],
+        [0, 0.5, 1, 1.5, 2, 2.5],
+        [1, 1.5, 2, 2.5, 3, 3.5],
+        [2, 2.5, 3, 3.5, 4, 4.5],
+    ]
+    assert buffer.samples().scenarios[:, 0, 0].tolist() == [2, 2, 3, 3, 4, 4]
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+def test_buffers_hold_what_members_planned_round_by_round(rounds):
+    task = newsvendor_task(60, **SHORT)
+    one, other = bodies(task, 2)
+    start, rows = [one, one, other], [np.arange(40), np.arange(40), np.arange(20, 60)]
+    lambdas = [0.1, 10.0, 1.0]
+    result = train_dynamic(task, start, lambdas, rows, "dynamic", rounds, 3)
+    # Stages are seeded by their names, so fewer rounds are the beginning of more.
+    planned = [start] + [
+        train_dynamic(task, start, lambdas, rows, "dynamic", t, 3).bodies
+        for t in range(rounds)
+    ]
+    for s, buffer in enumerate(result.buffers):
+        assert len(buffer.rounds) == min(rounds + 1, 3)
+        for kept, bodies_then in zip(buffer.rounds, planned[-3:], strict=True):
+            scenarios, _ = task.scenarios_on(bodies_then[s], rows[s])
+            outcomes = task.history.outcomes[rows[s]]
+            assert kept.scenarios == pytest.approx(scenarios, rel=1e-12)
+            assert kept.outcomes == pytest.approx(outcomes)
+            exact = task.oracle.loss(scenarios, outcomes)
+            assert kept.losses == pytest.approx(exact, rel=1e-9)
+
+
+def test_each_member_has_a_loss_net_of_its_own_once_they_part():
+    task = newsvendor_task(60, **SHORT)
+    (body,) = bodies(task, 1)
+    rows = [np.arange(60)] * 2
+    result = train_dynamic(task, [body] * 2, [0.1, 10.0], rows, "dynamic", 1, 3)
+    one, other = (net.head[0].weight for net in result.loss_nets)
+    assert not np.allclose(one.detach(), other.detach())
+
+
+def test_dynamic_decides_better_than_mmd_on_pairs_that_nobody_has_seen():
+    task = newsvendor_task(200, **QUICK)
+    (body,) = train_mmd(task, bodies(task, 1), [EVERY], None, "mmd")
+    result = train_dynamic(task, [body] * 2, [0.3, 1000.0], [EVERY] * 2, "d", 2, 3)
+    assert true_loss(task, result.bodies[0]) < true_loss(task, body) - 0.02
+    before, _ = task.scenarios_on(body, EVERY)
+    moved = [
+        np.abs(task.scenarios_on(found, EVERY)[0] - before).mean()
+        for found in result.bodies
+    ]
+    assert moved[0] > moved[1]

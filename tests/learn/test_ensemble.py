@@ -1,0 +1,137 @@
+"""Networks trained as one are those trained one by one."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pyomo_csg.learn.ensemble import Ensemble
+from pyomo_csg.learn.networks import Constant, Feedforward, Recurrent
+
+SHAPE = (2, 1)
+MAKERS = {
+    "feedforward": (lambda: Feedforward(3, SHAPE, (8, 8)), (5, 6, 3)),
+    "constant": (lambda: Constant(SHAPE), (5, 6, 3)),
+    "recurrent": (lambda: Recurrent(3, SHAPE, (4, 5)), (5, 6, 7, 3)),
+}
+
+
+def members(make, count=5):
+    torch.manual_seed(0)
+    found = [make() for _ in range(count)]
+    for body in found:
+        body.start_at(torch.randn(SHAPE, dtype=torch.float64))
+    return found
+
+
+def inputs(shape, steps=8):
+    rng = np.random.default_rng(0)
+    return [torch.as_tensor(rng.standard_normal(shape)) for _ in range(steps)]
+
+
+def step(target, outputs, optimizer, clip):
+    optimizer.zero_grad()
+    outputs.square().sum().backward()
+    clip(1.0)
+    optimizer.step()
+    return target
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_members_trained_together_are_those_trained_alone(name):
+    make, shape = MAKERS[name]
+    bodies = members(make)
+    alone = copy.deepcopy(bodies)
+    together = Ensemble(bodies)
+    optimizer = torch.optim.AdamW(together.parameters(), 0.01, weight_decay=0.1)
+    for batch in inputs(shape):
+        step(together, together(batch), optimizer, together.clip)
+    for s, body in enumerate(alone):
+        optimizer = torch.optim.AdamW(body.parameters(), 0.01, weight_decay=0.1)
+        for batch in inputs(shape):
+
+            def clip(norm, body=body):
+                nn.utils.clip_grad_norm_(body.parameters(), norm)
+
+            step(body, body(batch[s]), optimizer, clip)
+    contexts = inputs(shape)[0]
+    for s, body in enumerate(together.members()):
+        assert torch.allclose(body(contexts[s]), alone[s](contexts[s]), atol=1e-9)
+        assert torch.allclose(body(contexts[s]), together(contexts)[s], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_networks_that_were_given_stay_as_they_are(name):
+    make, shape = MAKERS[name]
+    (body,) = members(make, 1)
+    before = copy.deepcopy(body.state_dict())
+    together = Ensemble([body, body])
+    optimizer = torch.optim.SGD(together.parameters(), 0.1)
+    batch = inputs(shape)[0][:2]
+    step(together, together(batch), optimizer, together.clip)
+    assert all(torch.equal(before[key], p) for key, p in body.state_dict().items())
+    one, other = together.members()
+    assert not torch.equal(one(batch[0]), body(batch[0]))
+    if name != "constant":  # which hears nothing of its contexts
+        assert not torch.equal(one(batch[0]), other(batch[0]))
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_each_members_gradient_is_clipped_by_its_own_norm(name):
+    make, shape = MAKERS[name]
+    together = Ensemble(members(make))
+    scales = torch.tensor([1e-6, 1.0, 1e3, 1e6, 0.0], dtype=torch.float64)
+    (together(inputs(shape)[0]).square().flatten(1).sum(1) * scales).sum().backward()
+    before = norms(together)
+    together.clip(0.5)
+    assert norms(together) == pytest.approx(np.minimum(before, 0.5), rel=1e-5)
+    assert (before[2:4] > 0.5).all() and 0 < before[0] < 0.5
+
+
+def norms(ensemble):
+    """Return the norm of each member's gradient."""
+    gradients = [p.grad for p in ensemble.parameters()]
+    if all(len(g) == len(ensemble) for g in gradients) and ensemble._stacked:
+        return np.sqrt(sum(g.flatten(1).square().sum(1).numpy() for g in gradients))
+    each = len(gradients) // len(ensemble)
+    parts = [gradients[i : i + each] for i in range(0, len(gradients), each)]
+    return np.array([np.sqrt(sum((g**2).sum().item() for g in p)) for p in parts])
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_state_is_a_copy_that_can_be_taken_back(name):
+    make, shape = MAKERS[name]
+    together = Ensemble(members(make))
+    batch = inputs(shape)[0]
+    state, before = together.state(), together(batch).detach().clone()
+    optimizer = torch.optim.SGD(together.parameters(), 0.1)
+    step(together, together(batch), optimizer, together.clip)
+    assert not torch.allclose(together(batch), before)
+    together.load(state)
+    assert torch.equal(together(batch), before)
+
+
+class Scaled(nn.Module):
+    """Two inputs, one of them perhaps missing, two outputs, and a buffer of its own."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros((), dtype=torch.float64))
+        self.register_buffer("factor", torch.tensor(factor, dtype=torch.float64))
+
+    def forward(self, one, other=None):
+        found = one * self.factor + self.shift
+        return found, found.sum(-1) if other is None else found.sum(-1) + other
+
+
+def test_members_keep_buffers_and_may_take_and_give_several_tensors():
+    together = Ensemble([Scaled(2.0), Scaled(3.0)])
+    one = torch.ones(2, 4, 3, dtype=torch.float64)
+    other = torch.full((2, 4), 10.0, dtype=torch.float64)
+    whole, summed = together(one, other)
+    assert whole[:, 0, 0].tolist() == [2, 3]
+    assert summed[:, 0].tolist() == [16, 19]
+    assert together(one, None)[1][:, 0].tolist() == [6, 9]
+    assert [member.factor.item() for member in together.members()] == [2, 3]

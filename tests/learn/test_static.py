@@ -1,0 +1,222 @@
+"""Static PCSG on a newsvendor: labels, Loss-Nets, and what lambda does."""
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+import torch
+from scipy.spatial.distance import cdist
+
+import pyomo_csg as csg
+from pyomo_csg import DataError
+from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.history import History
+from pyomo_csg.learn.loss_net import seeded
+from pyomo_csg.learn.mmd import train_mmd
+from pyomo_csg.learn.networks import Constant, Feedforward
+from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.static import lambda_of, train_static
+from pyomo_csg.learn.task import Task
+from tests.learn.test_mmd import bodies, newsvendor_task
+
+EVERY = np.arange(200)
+QUICK = {
+    "mmd_epochs": 30,
+    "mmd_rate": 1e-2,
+    "loss_rate": 1e-2,
+    "loss_epochs": 100,
+    "task_epochs": 15,
+    "task_rate": 1e-2,
+    "encoder": (16, 8),
+    "head": (16, 16),
+    "units": "raw",
+}
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A task, its MMD body, and static results for lambdas small and large."""
+    task = newsvendor_task(200, **QUICK)
+    (body,) = train_mmd(task, bodies(task, 1), [EVERY], None, "mmd")
+    lambdas = [0.1, 1.0, 1000.0]
+    result = train_static(task, [body] * 3, lambdas, [EVERY] * 3, "static")
+    return task, body, result
+
+
+def true_loss(task, body, count=2000):
+    """Return the mean loss on pairs that nobody has seen, by the newsvendor's formula."""
+    rng = np.random.default_rng(99)
+    contexts = rng.uniform(-1, 1, (count, 1))
+    demands = 10 + 2 * contexts + rng.gamma(1.0, 2.0, (count, 1))
+    with torch.no_grad():
+        scenarios, _ = task.network(body)(torch.as_tensor(contexts))
+    orders, demands = scenarios.numpy()[:, 0, 0], demands[:, 0]
+    sold = np.minimum(orders, demands)
+    return np.mean(orders - 1.5 * sold - 0.1 * (orders - sold))
+
+
+def test_labels_are_the_oracles_losses_of_what_the_mmd_body_plans(trained):
+    task, body, result = trained
+    samples = result.samples[0]
+    scenarios, _ = task.scenarios_on(body, EVERY)
+    assert samples.scenarios == pytest.approx(scenarios)
+    assert samples.outcomes == pytest.approx(task.history.outcomes)
+    exact = task.oracle.loss(scenarios, task.history.outcomes)
+    assert samples.losses == pytest.approx(exact, rel=1e-9)
+
+
+def test_members_of_one_start_share_labels_and_a_loss_net(trained):
+    task, _, result = trained
+    assert result.loss_nets[0] is result.loss_nets[2]
+    assert result.samples[0] is result.samples[2]
+    (noted,) = [entry for entry in task.journal.entries if "missing" in entry]
+    assert (noted["step"], noted["missing"]) == (200, 0)
+
+
+def test_the_loss_net_tells_the_loss_of_what_it_has_seen(trained):
+    *inputs, losses = map(torch.as_tensor, trained[2].samples[0].arrays())
+    with torch.no_grad():
+        errors = trained[2].loss_nets[0](*inputs) - losses
+    assert errors.square().mean() < 0.05 * losses.var()
+
+
+def test_static_decides_better_than_mmd_on_pairs_that_nobody_has_seen(trained):
+    task, body, result = trained
+    assert true_loss(task, result.bodies[1]) < true_loss(task, body) - 0.02
+
+
+def test_a_large_lambda_stays_with_mmd_and_a_small_one_leaves(trained):
+    task, body, result = trained
+    before, _ = task.scenarios_on(body, EVERY)
+    moved = [
+        np.abs(task.scenarios_on(found, EVERY)[0] - before).mean()
+        for found in result.bodies
+    ]
+    assert moved[0] > moved[1] > moved[2]
+    assert moved[2] < 0.25 * task.omega.spread.item() < moved[0]
+
+
+def test_a_member_is_what_it_would_be_alone_with_its_lambda(trained):
+    _, body, _ = trained
+    whole = {**QUICK, "batch": 200}  # so that the order of rows is of no matter
+    task = newsvendor_task(200, **whole)
+    both = train_static(task, [body] * 2, [0.1, 5.0], [EVERY] * 2, "static")
+    one = train_static(task, [body], [5.0], [EVERY], "static")
+    found, expected = (
+        task.scenarios_on(b, EVERY)[0] for b in (both.bodies[1], one.bodies[0])
+    )
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_members_learn_from_the_rows_that_they_may_see():
+    task = newsvendor_task(60, **{**QUICK, "loss_epochs": 2})
+    one, other = bodies(task, 2)
+    rows = [np.arange(40), np.arange(59, 29, -1), np.arange(40), np.arange(20)]
+    result = train_static(task, [one, one, other, other], [1.0] * 4, rows, "static")
+    for body, mine, samples in zip(
+        [one, one, other, other], rows, result.samples, strict=True
+    ):
+        scenarios, _ = task.scenarios_on(body, mine)
+        assert samples.outcomes == pytest.approx(task.history.outcomes[mine])
+        assert samples.scenarios == pytest.approx(scenarios)
+        exact = task.oracle.loss(scenarios, task.history.outcomes[mine])
+        assert samples.losses == pytest.approx(exact, rel=1e-9)
+    assert len({id(net) for net in result.loss_nets}) == 4
+    (noted,) = [entry for entry in task.journal.entries if "missing" in entry]
+    assert noted["step"] == 60 + 40  # rows that two members share are labelled once
+
+
+def test_fresh_weights_forget_where_mmd_was():
+    task = newsvendor_task(60, **{**QUICK, "task_epochs": 1, "task_rate": 1e-9})
+    (body,) = start = bodies(task, 1)
+    body.start_at(torch.tensor([[3.0]], dtype=torch.float64))
+    state = torch.random.get_rng_state()
+    rows = [np.arange(60)]
+    kept = train_static(task, start, [1.0], rows, "static").bodies[0]
+    fresh = train_static(task, start, [1.0], rows, "static", fresh=True).bodies[0]
+    again = train_static(task, start, [1.0], rows, "static", fresh=True).bodies[0]
+    contexts = task.contexts
+    assert torch.allclose(kept(contexts), body(contexts), atol=1e-5)
+    assert not torch.allclose(fresh(contexts), body(contexts), atol=1.0)
+    assert torch.equal(fresh(contexts), again(contexts))
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def capped():
+    """Return a model without recourse where demand passes what can be bought."""
+    m = pyo.ConcreteModel("capped")
+    m.demand = pyo.Param(within=pyo.NonNegativeReals, initialize=5.0, mutable=True)
+    m.order = pyo.Var(bounds=(0, 20))
+    m.extra = pyo.Var(bounds=(0, 2))
+    m.serve = pyo.Constraint(expr=m.order + m.extra >= m.demand)
+    m.cost = pyo.Objective(expr=m.order + 3 * m.extra)
+    csg.annotate(m, first_stage_variables=m.order, uncertain_params=m.demand)
+    return m
+
+
+def test_pairs_without_an_answer_are_left_out_and_counted():
+    rng = np.random.default_rng(0)
+    demands = rng.uniform(4, 10, (50, 1))
+    task = Task(
+        csg.Oracle(capped()),
+        History(rng.normal(size=(50, 1)), demands),
+        1,
+        FitConfig(**{**QUICK, "loss_epochs": 2}),
+        0,
+        Journal(),
+    )
+    body = Constant((1, 1))
+    result = train_static(task, [body], [1.0], [np.arange(50)], "static")
+    order = task.scenarios_on(body, np.arange(1))[0].item()
+    # Ordered is the one scenario, and two more can be had.
+    impossible = demands[:, 0] > order + 2
+    assert 0 < impossible.sum() < 50
+    assert (np.isnan(result.samples[0].losses) == impossible).all()
+    (noted,) = [entry for entry in task.journal.entries if "missing" in entry]
+    assert noted["missing"] == impossible.sum()
+    assert np.isfinite(task.scenarios_on(result.bodies[0], np.arange(50))[0]).all()
+
+
+def test_a_number_is_the_regularization_itself():
+    task = newsvendor_task(20)
+    assert lambda_of(80, task, [], []) == 80
+    assert lambda_of("0.5", task, [], []) == 0.5
+    assert lambda_of(0.0, task, [], []) == 0
+
+
+@pytest.mark.parametrize("units", ["raw", "standard"])
+def test_a_relative_regularization_is_a_multiple_of_the_squared_mmd(units):
+    task = newsvendor_task(20, 3, units=units)
+    with seeded(np.random.default_rng(3)):
+        body = Feedforward(1, task.shape, (8,))
+    rows = [np.arange(20), np.arange(5)]
+    means = []
+    for mine in rows:
+        scenarios, _ = task.scenarios_on(body, mine)
+        squared = [
+            cdist(z, w[None]).mean() - cdist(z, z).mean() / 2
+            for z, w in zip(scenarios, task.history.outcomes[mine], strict=True)
+        ]
+        means.append(np.mean(squared))
+    # A loss in standard deviations is so many times smaller, and weighs the more.
+    unit = 1.0 if units == "raw" else task.history.outcomes.std()
+    expected = np.mean(means) * unit
+    assert expected > 0
+    assert lambda_of("0.1x", task, [body] * 2, rows) == pytest.approx(0.1 * expected)
+    assert lambda_of("10 X", task, [body] * 2, rows) == pytest.approx(10 * expected)
+
+
+def test_a_relative_regularization_is_positive_for_a_bounded_kernel_too():
+    task = newsvendor_task(20, kernel="gaussian", units="raw")
+    (body,) = bodies(task, 1)
+    scenarios, _ = task.scenarios_on(body, np.arange(20))
+    apart = scenarios[:, 0] - task.history.outcomes
+    expected = np.mean(2 - 2 * np.exp(-(apart**2) / 2))
+    assert lambda_of("1x", task, [body], [np.arange(20)]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["much", "x", "-1x", -1.0, float("nan"), True, "infx"]
+)
+def test_what_is_no_regularization_is_refused(wrong):
+    with pytest.raises(DataError, match="such as '0.1x'"):
+        lambda_of(wrong, newsvendor_task(20), [], [])
