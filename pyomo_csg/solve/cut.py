@@ -11,9 +11,6 @@ from pyomo_csg.solve.engine import SolverTrouble
 _SLACK = 1e-9
 _ROUNDING = 1e-12
 _BETTER = 1e-6
-# Relative to the largest cost. A dual taken for zero shows, as a cut that is broken; a
-# zero taken for a dual would not.
-_DUAL = 1e-8
 
 
 def slack(value: float) -> float:
@@ -117,8 +114,3 @@ class CutLayout:
         joined[~self._cut] = values
         self._last = values, cost, joined
         return joined
-
-
-def least_dual(cost: np.ndarray) -> float:
-    """Return how large a dual of zeta-SAA must be to differ from zero."""
-    return _DUAL * float(np.abs(cost).max(initial=0.0))

@@ -12,14 +12,7 @@ import numpy as np
 
 from pyomo_csg.solve.assembly import Arrays, Blocks
 from pyomo_csg.solve.compiling import CompiledModel
-from pyomo_csg.solve.cut import (
-    CutLayout,
-    SearchLayout,
-    check_cut,
-    excess,
-    least_dual,
-    slack,
-)
+from pyomo_csg.solve.cut import CutLayout, SearchLayout, check_cut, excess, slack
 from pyomo_csg.solve.engine import SolverTrouble, Stats
 from pyomo_csg.solve.face import on_face
 from pyomo_csg.solve.mip import Deadline, MipProgram, Relaxation
@@ -114,7 +107,7 @@ class OptSearch:
         assert region.duals is not None
         saa = case.optimum.arrays
         arrays = within(case.arrays, self._integers, region)
-        arrays = on_face(arrays, region.duals, least_dual(saa.cost))
+        arrays = on_face(arrays, region.duals, saa.cost)
         if not self._face_program.attempt(arrays):
             # No recourse on the face, or a face too narrow for the solver: the cut tells.
             return self._by_cut(case, Region(region.lower, region.upper))
@@ -156,7 +149,7 @@ class OptSearch:
         arrays = self._cut_layout.cut(case.arrays, saa.cost, limit)
         arrays = within(arrays, self._integers, region)
         if region.duals is not None:
-            arrays = on_face(arrays, region.duals, least_dual(saa.cost))
+            arrays = on_face(arrays, region.duals, saa.cost)
         start = case.start if self._holds(region, optimum.x) else None
         x = self._cut_program.search(arrays, start)
         if x is None:
