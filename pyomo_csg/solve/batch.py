@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import sys
 import threading
 import uuid
 from collections import OrderedDict
@@ -167,9 +168,10 @@ class Batch:
             except BrokenExecutor:
                 deaths += 1
                 if deaths > _MOST_DEATHS:
-                    first = chunks[min(left)].start
-                    raise SolveError(first, "worker died", "again and again") from None
+                    raise _dead(chunks[min(left)]) from None
                 self._replace(self._executor)
+            except _GaveUpError as error:
+                raise _dead(chunks[error.number]) from None
         for number in sorted(left):
             yield (number, *work(*arguments(number)))
 
@@ -188,6 +190,18 @@ class Batch:
             self._executor = None
 
 
+class _GaveUpError(Exception):
+    """An executor that replaces its own workers gave a chunk up: it kills them all."""
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.number = number
+
+
+def _dead(chunk: slice) -> SolveError:
+    return SolveError(chunk.start, "worker died", "again and again")
+
+
 def _submitted(
     executor: Executor, arguments: Any, numbers: list[int]
 ) -> Iterator[tuple[int, Any, Stats]]:
@@ -197,11 +211,21 @@ def _submitted(
         for number in numbers:
             futures[executor.submit(work, *arguments(number))] = number
         for future in _completed(futures):
-            yield (futures[future], *future.result())
+            try:
+                answer, stats = future.result()
+            except _killed() as error:
+                raise _GaveUpError(futures[future]) from error
+            yield futures[future], answer, stats
     except BaseException:
         for future in futures:
             future.cancel()
         raise
+
+
+def _killed() -> tuple[type[Exception], ...]:
+    """Return what Dask, if it is in use, raises for a task that kills its workers."""
+    dask = sys.modules.get("distributed")
+    return () if dask is None else (dask.KilledWorker,)
 
 
 def _completed(futures: dict[Future, int]) -> Iterator[Future]:
