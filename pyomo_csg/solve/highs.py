@@ -224,12 +224,20 @@ class HighsProgram:
 
     def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the columns' values, the columns' duals and the rows' duals."""
+        numbers, columns = np.array(self.numbers()), len(self._columns)
+        numbers[columns:] /= self._scale
+        return numbers[:columns], numbers[columns : 2 * columns], numbers[2 * columns :]
+
+    def numbers(self) -> list[float]:
+        """Return the same in one list, duals as HiGHS has them: times ``scale``."""
+        # HiGHS gives lists: one array of them is made sooner than three.
         found = self._highs.getSolution()
-        return (
-            np.asarray(found.col_value),
-            np.asarray(found.col_dual) / self._scale,
-            np.asarray(found.row_dual) / self._scale,
-        )
+        return [*found.col_value, *found.col_dual, *found.row_dual]
+
+    @property
+    def scale(self) -> float:
+        """What the costs were multiplied by."""
+        return self._scale
 
     @property
     def arrays(self) -> Arrays:

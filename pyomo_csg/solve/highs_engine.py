@@ -103,16 +103,19 @@ class HighsEngine:
             return self._searched(strategy, blocks, weights, outcomes)
         decisions, _, unique, troubles = self._solve_many(blocks, weights, first)
         losses = np.full(len(scenarios), np.nan)
-        solved = np.array([i not in troubles for i in range(len(scenarios))], bool)
+        solved = np.ones(len(scenarios), bool)
+        solved[list(troubles)] = False
         at_hand = np.flatnonzero(solved & unique if search else solved)
         losses[at_hand], failed = self._recourse.costs(
             decisions[at_hand], outcomes[at_hand]
         )
         troubles.update((int(at_hand[i]), trouble) for i, trouble in failed.items())
-        if search:
-            self.stats.certified += len(at_hand) - len(failed)
-            # Where the decision at hand has no recourse another optimum may have one.
-            left = np.flatnonzero(solved & np.isnan(losses))
+        if not search:
+            return losses, unique, troubles
+        self.stats.certified += len(at_hand) - len(failed)
+        # Where the decision at hand has no recourse another optimum may have one.
+        left = np.flatnonzero(solved & np.isnan(losses))
+        if len(left):
             losses[left], _, failed = self._searched(
                 strategy, blocks[left], weights[left], outcomes[left]
             )

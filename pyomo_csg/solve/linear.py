@@ -86,9 +86,9 @@ class LinearStrategy:
         training asks for the same pairs again with scenarios that moved a little.
         """
         stack, n = self.layout.stack(blocks, weights), len(weights)
-        x = np.full((n, self.layout.columns), np.nan)
-        column_dual = np.zeros_like(x)
-        row_dual = np.zeros((n, self.layout.rows))
+        columns = self.layout.columns
+        numbers = np.full((n, 2 * columns + self.layout.rows), np.nan)
+        scale = np.ones((n, 1))
         troubles: dict[int, SolverTrouble] = {}
         for i in range(n):
             try:
@@ -98,11 +98,12 @@ class LinearStrategy:
             except SolverTrouble as trouble:
                 troubles[i] = trouble
                 continue
-            x[i], column_dual[i], row_dual[i] = self.program.solution()
+            numbers[i], scale[i] = self.program.numbers(), self.program.scale
             if first + i < _MOST_BASES:
                 self._bases[first + i] = self.program.highs.getBasis()
+        x, duals = numbers[:, :columns], numbers[:, columns:] / scale
         values = np.einsum("nc,nc->n", x, np.broadcast_to(stack.cost, x.shape))
-        unique = is_unique(stack.cost, column_dual, row_dual)
+        unique = is_unique(stack.cost, duals[:, :columns], duals[:, columns:])
         decisions = x[:, : self.layout.n1]
         return decisions, values + stack.offset, unique, troubles
 
