@@ -32,6 +32,8 @@ _EXACT = {
 }
 _NEEDED = {"solver": ("choose", "simplex"), "run_crossover": ("on",)}
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
+_COLUMNWISE = int(highspy.MatrixFormat.kColwise)
+_MINIMISE = int(highspy.ObjSense.kMinimize)
 
 
 def check_options(
@@ -137,7 +139,7 @@ class HighsProgram:
         self._scaled, self._scale = scaled, 1.0
         self._seconds = options.get("time_limit")
         self._sent: Arrays | None = None
-        self._lp: Any = None
+        self._kinds = self._integer.astype(np.int32)  # 1 is HiGHS's for an integer
         self._columns = np.arange(layout.columns, dtype=np.int32)
         self._rows = np.arange(layout.rows, dtype=np.int32)
 
@@ -251,30 +253,26 @@ class HighsProgram:
         return self._highs
 
     def _pass(self, arrays: Arrays) -> None:
-        basis = self._highs.getBasis() if self._lp is not None else None
-        if self._lp is None:
-            self._lp = self._new_lp()
-        lp = self._lp
+        basis, layout = self._highs.getBasis(), self.layout
         self._rescale(arrays.cost)
-        lp.col_cost_ = self._scale * arrays.cost
-        lp.col_lower_, lp.col_upper_ = arrays.column_lower, arrays.column_upper
-        lp.row_lower_, lp.row_upper_ = arrays.row_lower, arrays.row_upper
-        lp.a_matrix_.value_ = arrays.values
-        _check(self._highs.passModel(lp))
-        if basis is not None and basis.valid:
+        _check(
+            self._highs.passModel(
+                layout.columns,
+                layout.rows,
+                len(layout.index),
+                _COLUMNWISE,
+                _MINIMISE,
+                0.0,
+                self._scale * arrays.cost,
+                arrays.column_lower,
+                arrays.column_upper,
+                arrays.row_lower,
+                arrays.row_upper,
+                layout.start,
+                layout.index,
+                arrays.values,
+                self._kinds,
+            )
+        )
+        if basis.valid:
             self._highs.setBasis(basis)
-
-    def _new_lp(self) -> Any:
-        layout, lp = self.layout, highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = layout.columns, layout.rows
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.num_col_, lp.a_matrix_.num_row_ = layout.columns, layout.rows
-        lp.a_matrix_.start_, lp.a_matrix_.index_ = layout.start, layout.index
-        if self._integer.any():
-            lp.integrality_ = [
-                highspy.HighsVarType.kInteger
-                if whole
-                else highspy.HighsVarType.kContinuous
-                for whole in self._integer
-            ]
-        return lp
