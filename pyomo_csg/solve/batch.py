@@ -31,7 +31,8 @@ from pyomo_csg.solve.highs_engine import HighsEngine
 logger = logging.getLogger(__name__)
 
 _MOST_CASES = 512
-_MOST_SLOW_CASES = 8  # of integer programs and other solvers, so that a bar moves
+_MOST_MIXED_CASES = 64  # of programs with integers in the first stage alone
+_MOST_SLOW_CASES = 8  # of integer recourse and other solvers, so that a bar moves
 _LEAST_CHUNKS = 4  # a worker, so that the slowest does not hold up the rest
 _MOST_ENGINES = 16
 _MOST_DEATHS = 2
@@ -121,7 +122,7 @@ class Batch:
         arrays : list of arrays
             With the cases on the first axis.
         """
-        chunks = list(self._chunks(len(arrays[0])))
+        chunks = list(self._chunks(len(arrays[0]), method))
         pieces: dict[int, Any] = {}
         bar = tqdm(
             total=len(arrays[0]),
@@ -139,12 +140,10 @@ class Batch:
                 bar.update(chunks[number].stop - chunks[number].start)
         return _joined(chunks, pieces)
 
-    def _chunks(self, count: int) -> Iterator[slice]:
+    def _chunks(self, count: int, method: str) -> Iterator[slice]:
         """Cut so that neighbours, which share bases, stay together."""
         parts = self._workers * _LEAST_CHUNKS if self._executor is not None else 1
-        compiled = self._recipe.compiled
-        fast = compiled is not None and not compiled.integer and not compiled.quadratic
-        most = _MOST_CASES if fast else _MOST_SLOW_CASES
+        most = _most_cases(self._recipe.compiled, method)
         size = max(1, min(most, -(-count // parts)))
         for start in range(0, count, size):
             yield slice(start, min(start + size, count))
@@ -188,6 +187,14 @@ class Batch:
         else:
             logger.warning("The executor broke; the rest is solved in this process")
             self._executor = None
+
+
+def _most_cases(compiled: CompiledModel | None, method: str) -> int:
+    """Return how many cases a chunk may have."""
+    if compiled is None or compiled.quadratic or compiled.recourse.integer.any():
+        return _MOST_SLOW_CASES
+    branches = compiled.integer and method != "costs"
+    return _MOST_MIXED_CASES if branches else _MOST_CASES
 
 
 class _GaveUpError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -220,9 +221,9 @@ class HighsProgram:
         HiGHS's tolerance on duals is absolute: with small costs it would call decisions
         optimal that are not.
         """
-        largest = np.abs(cost).max(initial=0.0)
-        if self._scaled and 0 < largest < np.inf:
-            self._scale = 2.0 ** -np.floor(np.log2(largest))
+        largest = float(np.abs(cost).max(initial=0.0))
+        if self._scaled and 0 < largest < math.inf:
+            self._scale = math.ldexp(1.0, 1 - math.frexp(largest)[1])
 
     def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the columns' values, the columns' duals and the rows' duals."""

@@ -18,6 +18,7 @@ from pyomo_csg.solve.engine import (
     bad_data,
     solve_each,
 )
+from pyomo_csg.solve.integer import IntegerStrategy
 from pyomo_csg.solve.linear import LinearStrategy
 from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticStrategy
 from pyomo_csg.solve.recourse import RecourseSolver
@@ -137,6 +138,13 @@ class HighsEngine:
         reactions = evaluate(self._compiled, outcomes)
         bad |= reactions.unusable()
         troubles: Troubles = {int(i): bad_data() for i in np.flatnonzero(bad)}
+        if isinstance(strategy, IntegerStrategy):
+            good = np.flatnonzero(~bad)
+            losses[good], failed = strategy.losses(
+                blocks[good], weights[good], reactions[good, None]
+            )
+            troubles.update((int(good[i]), trouble) for i, trouble in failed.items())
+            return losses, np.zeros(len(weights), bool), troubles
         for i in map(int, np.flatnonzero(~bad)):
             try:
                 found = strategy.solve(blocks[i], weights[i])
@@ -221,6 +229,8 @@ class HighsEngine:
         strategy = self._strategy(weights.shape[1])
         if isinstance(strategy, LinearStrategy):
             return strategy.solve_many(blocks, weights, first)
+        if isinstance(strategy, IntegerStrategy):
+            return strategy.solve_many(blocks, weights)
         return solve_each(strategy, blocks, weights, len(self._compiled.first))
 
     def _without(
@@ -251,8 +261,6 @@ class HighsEngine:
         if self._compiled.quadratic:
             return QuadraticStrategy(*arguments)
         if self._compiled.integer:
-            from pyomo_csg.solve.integer import IntegerStrategy
-
             return IntegerStrategy(*arguments)
         return LinearStrategy(*arguments)
 

@@ -102,10 +102,9 @@ class LinearStrategy:
             if first + i < _MOST_BASES:
                 self._bases[first + i] = self.program.highs.getBasis()
         x, duals = numbers[:, :columns], numbers[:, columns:] / scale
-        values = np.einsum("nc,nc->n", x, np.broadcast_to(stack.cost, x.shape))
         unique = is_unique(stack.cost, duals[:, :columns], duals[:, columns:])
         decisions = x[:, : self.layout.n1]
-        return decisions, values + stack.offset, unique, troubles
+        return decisions, stack.values_of(x), unique, troubles
 
     def search(
         self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks

@@ -155,6 +155,17 @@ def test_the_portfolio_agrees_with_all_252_supports(count):
     assert solver.search(outcome) == pytest.approx(loss, abs=1e-8)
 
 
+def test_a_batch_in_which_some_cases_branch_agrees_with_all_252_supports():
+    rng = np.random.default_rng(5)
+    returns, outcomes = rng.normal(0, 0.02, (8, 12, 10)), rng.normal(0, 0.02, (8, 10))
+    exact = [by_enumeration(*case) for case in zip(returns, outcomes, strict=True)]
+    oracle = csg.Oracle(cvar_portfolio.build())
+    values, losses = oracle.solve(returns).value, oracle.loss(returns, outcomes)
+    assert 0 < oracle.stats.relaxed < 3 * 8
+    assert values == pytest.approx([value for value, _ in exact], abs=1e-8)
+    assert losses == pytest.approx([loss for _, loss in exact], abs=1e-8)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_way_gives_the_portfolio_the_same_value(method):
     rng = np.random.default_rng(2)
@@ -340,6 +351,20 @@ def test_an_infeasible_case_is_told_and_the_next_one_solved(method):
         solver.search([6.0])
     assert trouble.value.status == "infeasible"
     assert solver.search([2.0]) == 1 + 2
+
+
+def test_cases_without_an_answer_leave_the_others_of_a_batch_theirs():
+    oracle = csg.Oracle(incomplete())
+    needs, outcomes = [[[4.5]], [[7.0]], [[1.0]], [[1.0]]], [[2.0], [2.0], [6.0], [2.0]]
+    losses = oracle.loss(needs, outcomes, on_error="record")
+    assert losses == pytest.approx([3, np.nan, np.nan, 1 + 2], nan_ok=True)
+    assert [(f.case, f.status) for f in oracle.failures] == [
+        (1, "infeasible"),
+        (2, "infeasible"),
+    ]
+    assert oracle.solve(needs, on_error="record").value == pytest.approx(
+        [7, np.nan, 1, 1], nan_ok=True
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
