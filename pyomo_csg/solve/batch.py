@@ -53,6 +53,8 @@ class Recipe:
         For the others: the pickled Pyomo model.
     name : str
         By which a worker knows the engine again.
+    bases : dict
+        Which the engines of all threads share; it does not leave the process.
     """
 
     solver: str
@@ -60,11 +62,15 @@ class Recipe:
     compiled: CompiledModel | None = None
     model: bytes | None = None
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    bases: dict[int, dict[int, Any]] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "bases": {}}
 
     def engine(self) -> Any:
         """Make the engine."""
         if self.compiled is not None:
-            return HighsEngine(self.compiled, self.options)
+            return HighsEngine(self.compiled, self.options, self.bases)
         from pyomo_csg.solve.case_by_case import CaseByCase
 
         assert self.model is not None

@@ -36,6 +36,8 @@ class LinearStrategy:
         Of HiGHS.
     relaxed : bool, optional
         Whether to take integer variables as continuous.
+    bases : dict, optional
+        The last basis of each case, by its key; others may share it.
     """
 
     def __init__(
@@ -45,12 +47,13 @@ class LinearStrategy:
         stats: Stats,
         options: Mapping[str, Any],
         relaxed: bool = False,
+        bases: dict[int, Any] | None = None,
     ):
         self.layout = Layout(compiled, count)
         lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX, **options}
         self.program = HighsProgram(self.layout, stats, lean, relaxed, scaled=True)
         self._face = FaceSearch(compiled, count, stats, options)
-        self._bases: dict[int, Any] = {}
+        self._bases = {} if bases is None else bases
 
     def solve(
         self, blocks: Blocks, weights: np.ndarray, held: np.ndarray | None = None
@@ -76,13 +79,12 @@ class LinearStrategy:
         )
 
     def solve_many(
-        self, blocks: Blocks, weights: np.ndarray, first: int = 0
+        self, blocks: Blocks, weights: np.ndarray, keys: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, SolverTrouble]]:
         """Return decisions (n, s), values (n,), certificates (n,) and troubles.
 
         As :meth:`solve` for blocks with two leading axes; all that is not HiGHS is done
-        for all cases at once. ``first`` is the number of the first case in its batch: a
-        case starts from the basis that its namesake had in the batch before, since
+        for all cases at once. A case starts from the last basis of its key (n,), since
         training asks for the same pairs again with scenarios that moved a little.
         """
         stack, n = self.layout.stack(blocks, weights), len(weights)
@@ -90,17 +92,17 @@ class LinearStrategy:
         numbers = np.full((n, 2 * columns + self.layout.rows), np.nan)
         scale = np.ones((n, 1))
         troubles: dict[int, SolverTrouble] = {}
-        for i in range(n):
+        for i, key in enumerate(keys.tolist()):
             try:
                 self.program.load(stack[i])
-                self.program.start_from(self._bases.get(first + i))
+                self.program.start_from(self._bases.get(key))
                 self.program.run()
             except SolverTrouble as trouble:
                 troubles[i] = trouble
                 continue
             numbers[i], scale[i] = self.program.numbers(), self.program.scale
-            if first + i < _MOST_BASES:
-                self._bases[first + i] = self.program.highs.getBasis()
+            if len(self._bases) < _MOST_BASES or key in self._bases:
+                self._bases[key] = self.program.highs.getBasis()
         x, duals = numbers[:, :columns], numbers[:, columns:] / scale
         unique = is_unique(stack.cost, duals[:, :columns], duals[:, columns:])
         decisions = x[:, : self.layout.n1]

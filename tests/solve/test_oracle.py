@@ -218,6 +218,19 @@ def test_asking_again_with_scenarios_that_moved_a_little_takes_few_pivots():
     assert oracle.stats.iterations - first < first / 3
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_cases_find_their_basis_by_their_keys_in_any_order(workers):
+    model = cep1.build()
+    zetas, omegas = batch(model, count=60, k=5)
+    oracle = csg.Oracle(model, workers=workers)
+    losses = oracle.loss(zetas, omegas, keys=np.arange(60))
+    first = oracle.stats.iterations
+    for part in np.split(np.random.default_rng(0).permutation(60), 4):
+        again = oracle.loss(1.0001 * zetas[part], omegas[part], keys=part)
+        assert again == pytest.approx(losses[part], rel=1e-2)
+    assert oracle.stats.iterations - first < first / 3
+
+
 def test_bases_are_reused_for_costs():
     oracle = csg.Oracle(cep1.build())
     decision = oracle.solve(cep1.higle_sen_scenarios()).decision
