@@ -16,6 +16,7 @@ from pyomo_csg.solve.cut import CutLayout, SearchLayout, check_cut, slack
 from pyomo_csg.solve.engine import SolverTrouble, Stats
 from pyomo_csg.solve.integer import IntegerStrategy
 from pyomo_csg.solve.mip import Deadline, MipProgram
+from pyomo_csg.solve.reaction import Limit, Reaction
 from tests import zoo
 from tests.solving import solve, transform
 
@@ -285,6 +286,20 @@ def test_a_program_stopped_above_a_cost_is_solved_again_without():
     assert arrays.cost @ again + arrays.offset == pytest.approx(value, rel=1e-9)
     kept = program.search(arrays, highest=value + slack(value))
     assert arrays.cost @ kept + arrays.offset == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("weights", [[0.5, 0.5], [0.9, 0.1], [1.0, 0.0]])
+def test_recourse_that_costs_more_than_a_limit_is_not_looked_for(weights):
+    compiled = compile_model(csg.TwoStageModel(sslp.build(3, 8)))
+    reaction = Reaction(compiled, Stats(), {}, Deadline())
+    blocks, decision = evaluate(compiled, sslp.scenarios(2, 8)), np.array([1.0, 1, 0])
+    costs = reaction.to(blocks, decision).bound
+    weights, least = np.array(weights), weights * (costs - 3.0)
+    over = float(weights @ costs - least.sum())
+    for spare, is_found in ((over + 1e-6, True), (over - 1e-3, False)):
+        found = reaction.to(blocks, decision, Limit(weights, least, spare))
+        assert (found is not None) == is_found
+    assert reaction.to(blocks, decision).bound == pytest.approx(costs)
 
 
 def test_the_rule_grows_a_tree_for_few_first_stage_integers(monkeypatch):
