@@ -65,10 +65,10 @@ class Blocks:
         return wrong
 
     def joined(self, other: Blocks) -> Blocks:
-        """Append another's blocks after these."""
+        """Append another's blocks after these, on the axis before the last."""
         return Blocks(
             *(
-                np.concatenate([getattr(self, f.name), getattr(other, f.name)])
+                np.concatenate([getattr(self, f.name), getattr(other, f.name)], axis=-2)
                 for f in fields(self)
             )
         )
@@ -127,18 +127,29 @@ class Stack:
     values: np.ndarray
 
     def __getitem__(self, case: int) -> Arrays:
-        def pick(array: np.ndarray) -> np.ndarray:
-            return array if array.ndim == 1 else array[case]
+        cost, *others = self._picked(case)
+        return Arrays(cost, float(self.offset[case]), *others)
 
-        return Arrays(
-            pick(self.cost),
-            float(self.offset[case]),
-            pick(self.column_lower),
-            pick(self.column_upper),
-            pick(self.row_lower),
-            pick(self.row_upper),
-            pick(self.values),
+    def part(self, cases: np.ndarray) -> Stack:
+        """Return the programs of some of the cases."""
+        cost, *others = self._picked(cases)
+        return Stack(cost, self.offset[cases], *others)
+
+    def _picked(self, cases: Any) -> list[np.ndarray]:
+        every = (
+            self.cost,
+            self.column_lower,
+            self.column_upper,
+            self.row_lower,
+            self.row_upper,
+            self.values,
         )
+        return [array if array.ndim == 1 else array[cases] for array in every]
+
+    def values_of(self, points: np.ndarray) -> np.ndarray:
+        """Return what points (n, columns), one of each program, cost."""
+        costs = np.broadcast_to(self.cost, points.shape)
+        return np.einsum("nc,nc->n", costs, points) + self.offset
 
 
 class Layout:

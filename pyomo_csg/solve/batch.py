@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import sys
 import threading
 import uuid
 from collections import OrderedDict
@@ -30,7 +31,8 @@ from pyomo_csg.solve.highs_engine import HighsEngine
 logger = logging.getLogger(__name__)
 
 _MOST_CASES = 512
-_MOST_SLOW_CASES = 8  # of integer programs and other solvers, so that a bar moves
+_MOST_MIXED_CASES = 64  # of programs with integers in the first stage alone
+_MOST_SLOW_CASES = 8  # of integer recourse and other solvers, so that a bar moves
 _FRESH_CASES = 128  # few enough to share out, enough to make up for a cold start
 _FRESH_COSTS = 4096  # which are cheap once the bases are known
 _LEAST_CHUNKS = 4  # a worker, so that the slowest does not hold up the rest
@@ -53,6 +55,8 @@ class Recipe:
         For the others: the pickled Pyomo model.
     name : str
         By which a worker knows the engine again.
+    bases : dict
+        Which the engines of all threads share; it does not leave the process.
     """
 
     solver: str
@@ -60,11 +64,15 @@ class Recipe:
     compiled: CompiledModel | None = None
     model: bytes | None = None
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    bases: dict[int, dict[int, Any]] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "bases": {}}
 
     def engine(self) -> Any:
         """Make the engine."""
         if self.compiled is not None:
-            return HighsEngine(self.compiled, self.options)
+            return HighsEngine(self.compiled, self.options, self.bases)
         from pyomo_csg.solve.case_by_case import CaseByCase
 
         assert self.model is not None
@@ -86,7 +94,7 @@ def work(
     A fresh one is not kept: its answers owe nothing, to the last bit, to earlier cases.
     """
     if fresh:
-        engine = recipe.engine()
+        engine = replace(recipe, bases={}).engine()
         return getattr(engine, method)(*arrays, **constants), engine.stats
     engines = _worker.__dict__.setdefault("engines", OrderedDict())
     if recipe.name not in engines:
@@ -143,15 +151,14 @@ class Batch:
             and however many workers there are.
         """
         count = len(arrays[0])
-        if not fresh and self._is_short(count):
+        if not fresh and self._is_short(count, method):
             answer, stats = work(
                 self._recipe, method, arrays, {**constants, "first": 0}
             )
             self.stats.add(stats)
             return list(answer[:-1]), answer[-1]
-        chunks = list(
-            self._fresh_chunks(method, count) if fresh else self._chunks(count)
-        )
+        cut = self._fresh_chunks if fresh else self._chunks
+        chunks = list(cut(count, method))
         pieces: dict[int, Any] = {}
         bar = tqdm(
             total=count,
@@ -169,29 +176,26 @@ class Batch:
                 bar.update(chunks[number].stop - chunks[number].start)
         return _joined(chunks, pieces)
 
-    def _is_short(self, count: int) -> bool:
+    def _is_short(self, count: int, method: str) -> bool:
         """Whether to answer at once, in this thread: there would be a single chunk."""
         if self._executor is None:
-            return count <= self._most()
+            return count <= _most_cases(self._recipe.compiled, method)
         return count == 1 and isinstance(self._executor, ThreadPoolExecutor)
 
-    def _most(self) -> int:
-        """Return how many cases a chunk has at most."""
-        compiled = self._recipe.compiled
-        fast = compiled is not None and not compiled.integer and not compiled.quadratic
-        return _MOST_CASES if fast else _MOST_SLOW_CASES
-
-    def _chunks(self, count: int) -> Iterator[slice]:
+    def _chunks(self, count: int, method: str) -> Iterator[slice]:
         """Cut so that neighbours, which share bases, stay together."""
         parts = self._workers * _LEAST_CHUNKS if self._executor is not None else 1
-        size = max(1, min(self._most(), -(-count // parts)))
+        most = _most_cases(self._recipe.compiled, method)
+        size = max(1, min(most, -(-count // parts)))
         for start in range(0, count, size):
             yield slice(start, min(start + size, count))
 
-    def _fresh_chunks(self, method: str, count: int) -> Iterator[slice]:
+    def _fresh_chunks(self, count: int, method: str) -> Iterator[slice]:
         """Cut in a way that does not depend on the workers."""
-        size = _FRESH_COSTS if method == "costs" else _FRESH_CASES
-        size = size if self._most() == _MOST_CASES else _MOST_SLOW_CASES
+        most = _most_cases(self._recipe.compiled, method)
+        size = min(most, _FRESH_CASES)
+        if method == "costs" and most == _MOST_CASES:
+            size = _FRESH_COSTS
         for start in range(0, count, size):
             yield slice(start, min(start + size, count))
 
@@ -219,9 +223,10 @@ class Batch:
             except BrokenExecutor:
                 deaths += 1
                 if deaths > _MOST_DEATHS:
-                    first = chunks[min(left)].start
-                    raise SolveError(first, "worker died", "again and again") from None
+                    raise _dead(chunks[min(left)]) from None
                 self._replace(self._executor)
+            except _GaveUpError as error:
+                raise _dead(chunks[error.number]) from None
         for number in sorted(left):
             yield (number, *work(*arguments(number)))
 
@@ -240,6 +245,26 @@ class Batch:
             self._executor = None
 
 
+def _most_cases(compiled: CompiledModel | None, method: str) -> int:
+    """Return how many cases a chunk may have."""
+    if compiled is None or compiled.quadratic or compiled.recourse.integer.any():
+        return _MOST_SLOW_CASES
+    branches = compiled.integer and method != "costs"
+    return _MOST_MIXED_CASES if branches else _MOST_CASES
+
+
+class _GaveUpError(Exception):
+    """An executor that replaces its own workers gave a chunk up: it kills them all."""
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.number = number
+
+
+def _dead(chunk: slice) -> SolveError:
+    return SolveError(chunk.start, "worker died", "again and again")
+
+
 def _submitted(
     executor: Executor, arguments: Any, numbers: list[int]
 ) -> Iterator[tuple[int, Any, Stats]]:
@@ -249,11 +274,21 @@ def _submitted(
         for number in numbers:
             futures[executor.submit(work, *arguments(number))] = number
         for future in _completed(futures):
-            yield (futures[future], *future.result())
+            try:
+                answer, stats = future.result()
+            except _killed() as error:
+                raise _GaveUpError(futures[future]) from error
+            yield futures[future], answer, stats
     except BaseException:
         for future in futures:
             future.cancel()
         raise
+
+
+def _killed() -> tuple[type[Exception], ...]:
+    """Return what Dask, if it is in use, raises for a task that kills its workers."""
+    dask = sys.modules.get("distributed")
+    return () if dask is None else (dask.KilledWorker,)
 
 
 def _completed(futures: dict[Future, int]) -> Iterator[Future]:

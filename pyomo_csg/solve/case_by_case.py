@@ -38,6 +38,8 @@ class CaseByCase:
         self,
         scenarios: np.ndarray,
         weights: np.ndarray,
+        keys: np.ndarray | None = None,
+        *,
         gradient: bool,
         first: int = 0,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Troubles]:
@@ -58,6 +60,8 @@ class CaseByCase:
         scenarios: np.ndarray,
         weights: np.ndarray,
         outcomes: np.ndarray,
+        keys: np.ndarray | None = None,
+        *,
         search: bool,
         first: int = 0,
     ) -> tuple[np.ndarray, np.ndarray, Troubles]:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from pyomo_csg.solve.assembly import Arrays, Blocks, Layout
+from pyomo_csg.solve.assembly import Arrays, Blocks, Layout, Stack
 from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.engine import SolverTrouble
 
 _SLACK = 1e-9
 _ROUNDING = 1e-12
 _BETTER = 1e-6
-# Relative to the largest cost. A dual taken for zero shows, as a cut that is broken; a
-# zero taken for a dual would not.
-_DUAL = 1e-8
 
 
-def slack(value: float) -> float:
-    """Return by how much a cost may exceed a value and still count as equal."""
-    return _SLACK * max(1.0, abs(value))
+def slack(value: Any) -> Any:
+    """Return by how much costs (...) may exceed values and still count as equal."""
+    return _SLACK * np.maximum(1.0, np.abs(value))
 
 
-def excess(saa: Arrays, x: np.ndarray, value: float) -> float:
-    """Return by how much a point of zeta-SAA breaks the cut, 0 within rounding."""
+def excess(saa: Arrays | Stack, x: np.ndarray, value: Any) -> np.ndarray:
+    """Return by how much points (...) of zeta-SAA break the cut, 0 within rounding."""
     paid = saa.cost * x
-    over = float(paid.sum()) + saa.offset - value
+    over = paid.sum(axis=-1) + saa.offset - value
     # The cut has its slack, and a row the solver's tolerance.
-    allowed = 2 * slack(value) + _ROUNDING * float(np.abs(paid).sum())
-    return 0.0 if over <= allowed else over
+    allowed = 2 * slack(value) + _ROUNDING * np.abs(paid).sum(axis=-1)
+    return np.where(over <= allowed, 0.0, over)
 
 
 def check_cut(saa: Arrays, x: np.ndarray, value: float, gap: float = 0.0) -> None:
@@ -35,7 +34,7 @@ def check_cut(saa: Arrays, x: np.ndarray, value: float, gap: float = 0.0) -> Non
 
     A point that is better than the optimum, by more than the gap, is no label either.
     """
-    over = excess(saa, x, value)
+    over = float(excess(saa, x, value))
     if over:
         raise SolverTrouble(
             "cut broken",
@@ -67,6 +66,11 @@ class SearchLayout(Layout):
     def searching(self, blocks: Blocks, outcome: Blocks) -> Arrays:
         """Return the program that minimises the outcome's cost alone."""
         return self.arrays(blocks.joined(outcome), self._outcome)
+
+    def searching_many(self, blocks: Blocks, outcomes: Blocks) -> Stack:
+        """Return the programs of many cases; outcomes have one block each."""
+        weights = np.broadcast_to(self._outcome, (len(blocks.cost), len(self._outcome)))
+        return self.stack(blocks.joined(outcomes), weights)
 
 
 class CutLayout:
@@ -117,8 +121,3 @@ class CutLayout:
         joined[~self._cut] = values
         self._last = values, cost, joined
         return joined
-
-
-def least_dual(cost: np.ndarray) -> float:
-    """Return how large a dual of zeta-SAA must be to differ from zero."""
-    return _DUAL * float(np.abs(cost).max(initial=0.0))

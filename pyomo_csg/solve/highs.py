@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -32,6 +33,8 @@ _EXACT = {
 }
 _NEEDED = {"solver": ("choose", "simplex"), "run_crossover": ("on",)}
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
+_COLUMNWISE = int(highspy.MatrixFormat.kColwise)
+_MINIMISE = int(highspy.ObjSense.kMinimize)
 
 
 def check_options(
@@ -137,7 +140,7 @@ class HighsProgram:
         self._scaled, self._scale = scaled, 1.0
         self._seconds = options.get("time_limit")
         self._sent: Arrays | None = None
-        self._lp: Any = None
+        self._kinds = self._integer.astype(np.int32)  # 1 is HiGHS's for an integer
         self._columns = np.arange(layout.columns, dtype=np.int32)
         self._rows = np.arange(layout.rows, dtype=np.int32)
 
@@ -218,18 +221,26 @@ class HighsProgram:
         HiGHS's tolerance on duals is absolute: with small costs it would call decisions
         optimal that are not.
         """
-        largest = np.abs(cost).max(initial=0.0)
-        if self._scaled and 0 < largest < np.inf:
-            self._scale = 2.0 ** -np.floor(np.log2(largest))
+        largest = float(np.abs(cost).max(initial=0.0))
+        if self._scaled and 0 < largest < math.inf:
+            self._scale = math.ldexp(1.0, 1 - math.frexp(largest)[1])
 
     def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the columns' values, the columns' duals and the rows' duals."""
+        numbers, columns = np.array(self.numbers()), len(self._columns)
+        numbers[columns:] /= self._scale
+        return numbers[:columns], numbers[columns : 2 * columns], numbers[2 * columns :]
+
+    def numbers(self) -> list[float]:
+        """Return the same in one list, duals as HiGHS has them: times ``scale``."""
+        # HiGHS gives lists: one array of them is made sooner than three.
         found = self._highs.getSolution()
-        return (
-            np.asarray(found.col_value),
-            np.asarray(found.col_dual) / self._scale,
-            np.asarray(found.row_dual) / self._scale,
-        )
+        return [*found.col_value, *found.col_dual, *found.row_dual]
+
+    @property
+    def scale(self) -> float:
+        """What the costs were multiplied by."""
+        return self._scale
 
     @property
     def arrays(self) -> Arrays:
@@ -243,30 +254,26 @@ class HighsProgram:
         return self._highs
 
     def _pass(self, arrays: Arrays) -> None:
-        basis = self._highs.getBasis() if self._lp is not None else None
-        if self._lp is None:
-            self._lp = self._new_lp()
-        lp = self._lp
+        basis, layout = self._highs.getBasis(), self.layout
         self._rescale(arrays.cost)
-        lp.col_cost_ = self._scale * arrays.cost
-        lp.col_lower_, lp.col_upper_ = arrays.column_lower, arrays.column_upper
-        lp.row_lower_, lp.row_upper_ = arrays.row_lower, arrays.row_upper
-        lp.a_matrix_.value_ = arrays.values
-        _check(self._highs.passModel(lp))
-        if basis is not None and basis.valid:
+        _check(
+            self._highs.passModel(
+                layout.columns,
+                layout.rows,
+                len(layout.index),
+                _COLUMNWISE,
+                _MINIMISE,
+                0.0,
+                self._scale * arrays.cost,
+                arrays.column_lower,
+                arrays.column_upper,
+                arrays.row_lower,
+                arrays.row_upper,
+                layout.start,
+                layout.index,
+                arrays.values,
+                self._kinds,
+            )
+        )
+        if basis.valid:
             self._highs.setBasis(basis)
-
-    def _new_lp(self) -> Any:
-        layout, lp = self.layout, highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = layout.columns, layout.rows
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.num_col_, lp.a_matrix_.num_row_ = layout.columns, layout.rows
-        lp.a_matrix_.start_, lp.a_matrix_.index_ = layout.start, layout.index
-        if self._integer.any():
-            lp.integrality_ = [
-                highspy.HighsVarType.kInteger
-                if whole
-                else highspy.HighsVarType.kContinuous
-                for whole in self._integer
-            ]
-        return lp

@@ -18,6 +18,7 @@ from pyomo_csg.solve.engine import (
     bad_data,
     solve_each,
 )
+from pyomo_csg.solve.integer import IntegerStrategy
 from pyomo_csg.solve.linear import LinearStrategy
 from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticStrategy
 from pyomo_csg.solve.recourse import RecourseSolver
@@ -40,14 +41,23 @@ class HighsEngine:
     compiled : CompiledModel
     options : mapping
         Of HiGHS.
+    bases : dict, optional
+        Bases of linear programs by K and by the case's key; engines may share it.
 
     Notes
     -----
-    In every method ``first`` is the number that the first case has in its batch.
+    In every method ``first`` is the number that the first case has in its batch. It and
+    those after it are the keys by which cases find their last basis, if none are given.
     """
 
-    def __init__(self, compiled: CompiledModel, options: Mapping[str, Any]):
+    def __init__(
+        self,
+        compiled: CompiledModel,
+        options: Mapping[str, Any],
+        bases: dict[int, dict[int, Any]] | None = None,
+    ):
         self._compiled = compiled
+        self._bases = {} if bases is None else bases
         self._options = options
         self.stats = Stats()
         recourse: Any = QuadraticRecourse if compiled.quadratic else RecourseSolver
@@ -59,12 +69,15 @@ class HighsEngine:
         self,
         scenarios: np.ndarray,
         weights: np.ndarray,
+        keys: np.ndarray | None = None,
+        *,
         gradient: bool,
         first: int = 0,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Troubles]:
         """Return decisions (n, s), values (n,), gradients (n, K, p), which are smooth."""
         blocks = evaluate(self._compiled, scenarios)
-        decisions, values, _, troubles = self._solve_many(blocks, weights, first)
+        keys = _keys(keys, first, len(weights))
+        decisions, values, _, troubles = self._solve_many(blocks, weights, keys)
         if not gradient:
             empty = np.full((len(values), 0), np.nan)
             return decisions, values, empty, np.zeros(len(values), bool), troubles
@@ -93,6 +106,8 @@ class HighsEngine:
         scenarios: np.ndarray,
         weights: np.ndarray,
         outcomes: np.ndarray,
+        keys: np.ndarray | None = None,
+        *,
         search: bool,
         first: int = 0,
     ) -> tuple[np.ndarray, np.ndarray, Troubles]:
@@ -104,18 +119,22 @@ class HighsEngine:
         strategy = self._strategy(scenarios.shape[1])
         if search and not isinstance(strategy, LinearStrategy):
             return self._searched(strategy, blocks, weights, outcomes)
-        decisions, _, unique, troubles = self._solve_many(blocks, weights, first)
+        keys = _keys(keys, first, len(weights))
+        decisions, _, unique, troubles = self._solve_many(blocks, weights, keys)
         losses = np.full(len(scenarios), np.nan)
-        solved = np.array([i not in troubles for i in range(len(scenarios))], bool)
+        solved = np.ones(len(scenarios), bool)
+        solved[list(troubles)] = False
         at_hand = np.flatnonzero(solved & unique if search else solved)
         losses[at_hand], failed = self._recourse.costs(
             decisions[at_hand], outcomes[at_hand]
         )
         troubles.update((int(at_hand[i]), trouble) for i, trouble in failed.items())
-        if search:
-            self.stats.certified += len(at_hand) - len(failed)
-            # Where the decision at hand has no recourse another optimum may have one.
-            left = np.flatnonzero(solved & np.isnan(losses))
+        if not search:
+            return losses, unique, troubles
+        self.stats.certified += len(at_hand) - len(failed)
+        # Where the decision at hand has no recourse another optimum may have one.
+        left = np.flatnonzero(solved & np.isnan(losses))
+        if len(left):
             losses[left], _, failed = self._searched(
                 strategy, blocks[left], weights[left], outcomes[left]
             )
@@ -137,6 +156,13 @@ class HighsEngine:
         reactions = evaluate(self._compiled, outcomes)
         bad |= reactions.unusable()
         troubles: Troubles = {int(i): bad_data() for i in np.flatnonzero(bad)}
+        if isinstance(strategy, IntegerStrategy):
+            good = np.flatnonzero(~bad)
+            losses[good], failed = strategy.losses(
+                blocks[good], weights[good], reactions[good, None]
+            )
+            troubles.update((int(good[i]), trouble) for i, trouble in failed.items())
+            return losses, np.zeros(len(weights), bool), troubles
         for i in map(int, np.flatnonzero(~bad)):
             try:
                 found = strategy.solve(blocks[i], weights[i])
@@ -249,18 +275,20 @@ class HighsEngine:
         )
 
     def _solve_many(
-        self, blocks: Blocks, weights: np.ndarray, first: int
+        self, blocks: Blocks, weights: np.ndarray, keys: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
         bad = blocks.unusable()
         if bad.any():
-            return self._without(bad, blocks, weights)
+            return self._without(bad, blocks, weights, keys)
         strategy = self._strategy(weights.shape[1])
         if isinstance(strategy, LinearStrategy):
-            return strategy.solve_many(blocks, weights, first)
+            return strategy.solve_many(blocks, weights, keys)
+        if isinstance(strategy, IntegerStrategy):
+            return strategy.solve_many(blocks, weights)
         return solve_each(strategy, blocks, weights, len(self._compiled.first))
 
     def _without(
-        self, bad: np.ndarray, blocks: Blocks, weights: np.ndarray
+        self, bad: np.ndarray, blocks: Blocks, weights: np.ndarray, keys: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
         """Solve the cases whose data can be computed; mark the others."""
         good = np.flatnonzero(~bad)
@@ -272,7 +300,7 @@ class HighsEngine:
         unique = np.zeros(len(bad), bool)
         troubles: Troubles = {int(i): bad_data() for i in np.flatnonzero(bad)}
         if len(good):
-            found = self._solve_many(blocks[good], weights[good], 0)
+            found = self._solve_many(blocks[good], weights[good], keys[good])
             decisions[good], values[good], unique[good] = found[:3]
             troubles.update((int(good[i]), t) for i, t in found[3].items())
         return decisions, values, unique, troubles
@@ -287,10 +315,9 @@ class HighsEngine:
         if self._compiled.quadratic:
             return QuadraticStrategy(*arguments)
         if self._compiled.integer:
-            from pyomo_csg.solve.integer import IntegerStrategy
-
             return IntegerStrategy(*arguments)
-        return LinearStrategy(*arguments)
+        bases = self._bases.setdefault(count, {})
+        return LinearStrategy(*arguments, bases=bases)
 
     def _held(self, count: int) -> LinearStrategy:
         """The linear program that gradients are read off."""
@@ -306,3 +333,7 @@ class HighsEngine:
         if self._compiled.integer:
             held = self._strategy(len(weights)).solve(blocks, weights).x
         return self._held(len(weights)).solve(blocks, weights, held)
+
+
+def _keys(keys: np.ndarray | None, first: int, count: int) -> np.ndarray:
+    return np.arange(first, first + count) if keys is None else keys

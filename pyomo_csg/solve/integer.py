@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.solve.assembly import Arrays, Blocks, Layout
+from pyomo_csg.solve.assembly import Arrays, Blocks, Layout, Stack
 from pyomo_csg.solve.compiling import CompiledModel
-from pyomo_csg.solve.engine import Found, Stats
+from pyomo_csg.solve.engine import Found, SolverTrouble, Stats, Troubles
 from pyomo_csg.solve.leaf import LeafSolver, leaf_options
 from pyomo_csg.solve.mip import Deadline, MipProgram, Relaxation
 from pyomo_csg.solve.reaction import Reaction
@@ -47,6 +47,26 @@ class IntegerFound(Found):
     method: str = "plain"
     regions: list[Region] = field(default_factory=list)
     arrays: Arrays | None = None
+
+
+@dataclass
+class _Relaxed:
+    """Relaxations of many cases, and which of them round to whole points."""
+
+    blocks: Blocks
+    weights: np.ndarray
+    stack: Stack
+    arrays: list[Arrays] = field(default_factory=list)
+    roots: dict[int, Node] = field(default_factory=dict)
+    troubles: Troubles = field(default_factory=dict)
+    points: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    whole: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+
+    def duals(self, cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the duals of columns and of rows of some cases."""
+        pairs = [self.roots[i].duals or () for i in map(int, cases)]
+        columns, rows = zip(*pairs, strict=True)
+        return np.array(columns), np.array(rows)
 
 
 class IntegerStrategy:
@@ -97,15 +117,89 @@ class IntegerStrategy:
 
     def solve(self, blocks: Blocks, weights: np.ndarray) -> IntegerFound:
         """Return an optimum of zeta-SAA."""
-        self._deadline.start()
-        arrays = self._layout.arrays(blocks, weights)
-        root = self._tree.root(arrays)
+        found, troubles = self._found(self._relaxed(blocks[None], weights[None]))
+        if troubles:
+            raise troubles[0]
+        return found[0]
+
+    def solve_many(
+        self, blocks: Blocks, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
+        """Return decisions (n, s), values (n,), certificates (n,) and troubles.
+
+        As :meth:`solve` for blocks with two leading axes.
+        """
+        found, troubles = self._found(self._relaxed(blocks, weights))
+        decisions = np.full((len(weights), self._layout.n1), np.nan)
+        values = np.full(len(weights), np.nan)
+        for i, one in found.items():
+            decisions[i], values[i] = one.x[: self._layout.n1], one.value
+        return decisions, values, np.zeros(len(weights), bool), troubles
+
+    def losses(
+        self, blocks: Blocks, weights: np.ndarray, outcomes: Blocks
+    ) -> tuple[np.ndarray, Troubles]:
+        """Return l_opt (n,) and troubles, for blocks with two leading axes."""
+        relaxed = self._relaxed(blocks, weights)
+        found, troubles = self._found(relaxed)
+        losses = np.full(len(weights), np.nan)
+        done = np.flatnonzero(relaxed.whole)
+        if len(done):
+            losses[done] = self._whole_search.on_faces(
+                relaxed.stack.part(done),
+                np.array([found[i].value for i in map(int, done)]),
+                relaxed.duals(done),
+                blocks[done],
+                outcomes[done],
+            )
+        for i, one in found.items():
+            try:
+                if np.isnan(losses[i]):
+                    losses[i] = self.search(one, blocks[i], weights[i], outcomes[i])
+            except SolverTrouble as trouble:
+                troubles[i] = trouble
+        return losses, troubles
+
+    def _relaxed(self, blocks: Blocks, weights: np.ndarray) -> _Relaxed:
+        """Solve the relaxations, then round them all."""
+        stack = self._layout.stack(blocks, weights)
+        relaxed = _Relaxed(blocks, weights, stack)
+        x = np.full((len(weights), self._layout.columns), np.nan)
+        for i in range(len(weights)):
+            self._deadline.start()
+            try:
+                relaxed.arrays.append(stack[i])
+                relaxed.roots[i] = self._tree.root(relaxed.arrays[i])
+                x[i] = relaxed.roots[i].x
+            except SolverTrouble as trouble:
+                relaxed.troubles[i] = trouble
+        relaxed.points, relaxed.whole = x, np.zeros(len(x), bool)
         if self.relaxes:
-            whole = self._rounder.whole(arrays, root.x)
-            root.rounds = False
-            if whole is not None:
-                self._stats.relaxed += 1
-                return _found(arrays, whole, root.bound, "relaxation", [root])
+            relaxed.points, relaxed.whole = self._rounder.whole_many(stack, x)
+            self._stats.relaxed += int(relaxed.whole.sum())
+        return relaxed
+
+    def _found(self, relaxed: _Relaxed) -> tuple[dict[int, IntegerFound], Troubles]:
+        """Return the optima: the relaxations' that are whole, and branch for the others."""
+        found, troubles = {}, dict(relaxed.troubles)
+        for i, root in relaxed.roots.items():
+            arrays, x = relaxed.arrays[i], relaxed.points[i]
+            if relaxed.whole[i]:
+                found[i] = _found(arrays, x, root.bound, "relaxation", [root])
+                continue
+            root.rounds = not self.relaxes
+            try:
+                found[i] = self._branched(
+                    arrays, root, relaxed.blocks[i], relaxed.weights[i]
+                )
+            except SolverTrouble as trouble:
+                troubles[i] = trouble
+        return found, troubles
+
+    def _branched(
+        self, arrays: Arrays, root: Node, blocks: Blocks, weights: np.ndarray
+    ) -> IntegerFound:
+        self._deadline.start()
         grown = self._grown(arrays, root, blocks, weights)
         if grown.complete and grown.x is not None:
             return _found(arrays, grown.x, grown.bound, "tree", grown.regions)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from pyomo_csg.solve.assembly import Arrays, Blocks, Layout
 from pyomo_csg.solve.engine import Stats
 from pyomo_csg.solve.mip import Deadline, MipProgram
-from pyomo_csg.solve.reaction import Reaction
+from pyomo_csg.solve.reaction import Limit, Reaction
 from pyomo_csg.solve.tree import Node
 
 _MANY = 50
@@ -72,7 +71,7 @@ class LeafSolver:
     ) -> tuple[np.ndarray | None, float]:
         """Return an optimum, if there is any that costs no more, and a bound."""
         if self._is_decision:
-            return self._by_scenario(blocks, weights, arrays, node.lower)
+            return self._by_scenario(blocks, weights, arrays, node, highest)
         start = self._start(blocks, arrays, node) if self._wants_start else None
         x = self._program.search(arrays, start, highest)
         if x is None:
@@ -84,12 +83,17 @@ class LeafSolver:
         blocks: Blocks,
         weights: np.ndarray,
         arrays: Arrays,
-        decision: np.ndarray,
+        node: Node,
+        highest: float,
     ) -> tuple[np.ndarray | None, float]:
-        reactions = self._reaction.to(blocks, decision)
+        decision, n1 = node.lower, self._layout.n1
+        # With the decision fixed, the relaxation is one for each scenario.
+        least = (arrays.cost * node.x)[n1:].reshape(len(weights), -1).sum(axis=1)
+        limit = Limit(weights, least, highest - node.bound)
+        reactions = self._reaction.to(blocks, decision, limit)
         if reactions is None:
-            return None, math.inf
-        fixed = float(arrays.cost[: len(decision)] @ decision) + arrays.offset
+            return None, highest
+        fixed = float(arrays.cost[:n1] @ decision) + arrays.offset
         x = np.concatenate([decision, reactions.z])
         return x, fixed + float(weights @ reactions.bound)
 

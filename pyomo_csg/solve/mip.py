@@ -186,7 +186,7 @@ class MipProgram(TimedProgram):
         """Round the integers; let the others follow where that breaks a row."""
         whole = self.layout.integer
         point = np.where(whole, np.rint(x), x)
-        if self._rounder.is_feasible(arrays, point):
+        if self._rounder.are_feasible(arrays, point):
             return point
         held = self.held(arrays, point)
         if held is None:

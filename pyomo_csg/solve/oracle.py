@@ -113,6 +113,7 @@ class Oracle:
         scenarios: Any,
         weights: Any = None,
         *,
+        keys: Any = None,
         gradient: bool = False,
         on_error: str = "raise",
         progress: bool = True,
@@ -125,6 +126,10 @@ class Oracle:
         scenarios : array (K, p), or (n, K, p) for a batch, or DataFrame (K, p)
         weights : array (K,) or (n, K), optional
             Each summing to 1. Default: 1/K.
+        keys : array (n,) of int, optional
+            Names of the cases, such as the numbers of the pairs in a shuffled batch. A
+            linear program starts from the last basis of its name. Default: the place in
+            the batch.
         gradient : bool, optional
             Whether to give the gradient of the value, too.
         on_error : {'raise', 'record'}, optional
@@ -145,7 +150,11 @@ class Oracle:
         one = np.ndim(scenarios) == 2
         zetas, shares = self._sets(scenarios, weights)
         arrays, troubles = self._run(
-            "solve", [zetas, shares], progress, fresh=fresh, gradient=gradient
+            "solve",
+            [zetas, shares, *_named(keys, zetas)],
+            progress,
+            fresh=fresh,
+            gradient=gradient,
         )
         decisions, values, gradients, smooth = arrays
         status = np.full(len(zetas), "optimal", dtype=object)
@@ -168,6 +177,7 @@ class Oracle:
         kind: str = "optimistic",
         *,
         weights: Any = None,
+        keys: Any = None,
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
@@ -183,7 +193,7 @@ class Oracle:
             ``'recourse'`` takes the decision that the solver returned. Where it is unique
             the two are equal: ``audit`` has how many cases were certified to be so, and
             how far the two were apart on the first of the others.
-        weights, on_error, progress, fresh
+        weights, keys, on_error, progress, fresh
             As in :meth:`solve`.
         """
         if kind not in ("optimistic", "recourse"):
@@ -192,12 +202,9 @@ class Oracle:
             )
         self._check(on_error)
         zetas, shares, omegas = self._pairs(scenarios, weights, outcomes)
+        pairs = [zetas, shares, omegas, *_named(keys, zetas)]
         (losses, unique), troubles = self._run(
-            "losses",
-            [zetas, shares, omegas],
-            progress,
-            fresh=fresh,
-            search=kind == "optimistic",
+            "losses", pairs, progress, fresh=fresh, search=kind == "optimistic"
         )
         self._settle(
             troubles,
@@ -205,7 +212,7 @@ class Oracle:
             lambda i: self._search_program(zetas[i], shares[i], omegas[i]),
         )
         if kind == "recourse":
-            self._audit(losses, unique, [zetas, shares, omegas])
+            self._audit(losses, unique, pairs)
         return losses
 
     def cost(
@@ -431,3 +438,17 @@ def _is_inside(scenarios: Any, sides: tuple[np.ndarray, np.ndarray]) -> bool:
         and scenarios.size > 0
         and bool(((scenarios > low) & (scenarios < high)).all())
     )
+
+
+def _named(keys: Any, zetas: np.ndarray) -> list[np.ndarray]:
+    """Return the names of cases (n,), if there are any, or raise a DataError."""
+    if keys is None:
+        return []
+    names = np.asarray(keys)
+    if names.shape != (len(zetas),) or names.dtype.kind not in "iu":
+        found = (
+            f"keys: an array of shape {names.shape} and type {names.dtype} was given; "
+            f"expected a whole number for each of {len(zetas)} cases"
+        )
+        raise DataError("The keys do not fit the cases", [found])
+    return [names]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pyomo_csg.solve.assembly import Arrays
+from pyomo_csg.solve.assembly import Arrays, Stack
 from pyomo_csg.solve.cut import slack
 from pyomo_csg.solve.highs import Shape
 
@@ -27,38 +27,69 @@ class Rounder:
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
         self._entries = np.flatnonzero(layout.integer[self._column])
 
-    def activity(self, arrays: Arrays, x: np.ndarray) -> np.ndarray:
-        """Return Ax."""
-        terms = arrays.values * x[self._column]
-        return np.bincount(self._layout.index, terms, minlength=self._layout.rows)
+    def activity(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
+        """Return Ax for points (..., columns)."""
+        terms = program.values * x[..., self._column]
+        rows, cases = self._layout.rows, x.size // self._layout.columns
+        places = self._layout.index + rows * np.arange(cases)[:, None]
+        sums = np.bincount(places.ravel(), terms.ravel(), minlength=cases * rows)
+        return sums.reshape(*x.shape[:-1], rows)
 
-    def is_feasible(self, arrays: Arrays, x: np.ndarray) -> bool:
-        """Whether the rows and bounds hold."""
-        return bool(
-            _within(x, arrays.column_lower, arrays.column_upper).all()
-            and _within(
-                self.activity(arrays, x), arrays.row_lower, arrays.row_upper
-            ).all()
-        )
+    def are_feasible(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
+        """Say for which points (..., columns) the rows and bounds hold."""
+        activity = self.activity(program, x)
+        columns = _within(x, program.column_lower, program.column_upper)
+        rows = _within(activity, program.row_lower, program.row_upper)
+        return np.asarray(columns.all(axis=-1) & rows.all(axis=-1))
 
     def whole(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
         """Return a feasible point with whole integer columns at the cost of ``x``."""
-        cost = float(arrays.cost @ x)
-        highest = cost + slack(cost + arrays.offset)
-        for rounded in (np.rint, _up, _down):
-            point = x.copy()
-            point[self._integer] = rounded(x[self._integer])
-            if arrays.cost @ point <= highest and self.is_feasible(arrays, point):
-                return point
+        point, serves = self.rounded(arrays, x)
+        return point if serves else self.moved(arrays, x)
+
+    def whole_many(self, stack: Stack, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return such points (n, columns), and say where (n,) they were found."""
+        points, serve = self.rounded(stack, x)
+        for i in map(int, np.flatnonzero(~serve & np.isfinite(x).all(axis=1))):
+            point = self.moved(stack[i], x[i])
+            if point is not None:
+                points[i], serve[i] = point, True
+        return points, serve
+
+    def rounded(
+        self, program: Arrays | Stack, x: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Round all integers of points (..., columns) to the nearest, up or down.
+
+        Returns
+        -------
+        points : array (..., columns)
+        serve : array (...)
+            Which are feasible and cost no more.
+        """
+        highest, serve = _highest(program, x), np.zeros(x.shape[:-1], bool)
+        points = x.copy()
+        for way in (np.rint, _up, _down):
+            trial = x.copy()
+            trial[..., self._integer] = way(x[..., self._integer])
+            good = _paid(program, trial) <= highest
+            good &= self.are_feasible(program, trial)
+            points = np.where((good & ~serve)[..., None], trial, points)
+            serve |= good
+            if serve.all():
+                break
+        return points, serve
+
+    def moved(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
+        """Return a point as :meth:`whole` does, its integers moved one by one."""
         point = x.copy()
         # Those that can go down go first: what they free, others may need to go up.
         self._move(arrays, point, _down)
         if not self._move(arrays, point, _up, all_or_none=True):
             return None
         point[self._integer] = np.rint(point[self._integer])
-        if arrays.cost @ point <= highest and self.is_feasible(arrays, point):
-            return point
-        return None
+        cheap = _paid(arrays, point) <= _highest(arrays, x)
+        return point if cheap and self.are_feasible(arrays, point) else None
 
     def _move(
         self,
@@ -95,6 +126,16 @@ class Rounder:
         blocked = np.bincount(column[~inside], minlength=len(step)) > 0
         blocked |= arrays.cost * step > 0
         return np.flatnonzero(~blocked & (np.abs(step) > _FEASIBILITY))
+
+
+def _paid(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
+    return np.einsum("...c,...c->...", program.cost, x)
+
+
+def _highest(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
+    """Return what points (...) may cost, without offset, to cost no more than ``x``."""
+    paid = _paid(program, x)
+    return paid + slack(paid + program.offset)
 
 
 def _up(x: np.ndarray) -> np.ndarray:

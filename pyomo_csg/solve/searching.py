@@ -10,16 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.solve.assembly import Arrays, Blocks
+from pyomo_csg.solve.assembly import Arrays, Blocks, Stack
 from pyomo_csg.solve.compiling import CompiledModel
-from pyomo_csg.solve.cut import (
-    CutLayout,
-    SearchLayout,
-    check_cut,
-    excess,
-    least_dual,
-    slack,
-)
+from pyomo_csg.solve.cut import CutLayout, SearchLayout, check_cut, excess, slack
 from pyomo_csg.solve.engine import SolverTrouble, Stats
 from pyomo_csg.solve.face import on_face
 from pyomo_csg.solve.mip import Deadline, MipProgram, Relaxation
@@ -88,6 +81,7 @@ class OptSearch:
     ):
         self._compiled, self._count, self._stats = compiled, count, stats
         self._context = stats, options, deadline
+        self._deadline = deadline
         self._gap = float(options.get("mip_rel_gap", 0.0))
         self._integers = np.flatnonzero(compiled.first.integer)
         self._layout = SearchLayout(compiled, count)
@@ -103,6 +97,47 @@ class OptSearch:
             raise SolverTrouble("infeasible", "no optimal decision has a recourse")
         return case.best
 
+    def on_faces(
+        self,
+        saa: Stack,
+        values: np.ndarray,
+        duals: tuple[np.ndarray, np.ndarray],
+        blocks: Blocks,
+        outcomes: Blocks,
+    ) -> np.ndarray:
+        """Return l_opt (n,) where all optima lie on the faces of the relaxations.
+
+        All that is not HiGHS is done for all cases at once. NaN where rounding does not
+        give it: :meth:`best` does.
+
+        Parameters
+        ----------
+        saa : Stack
+        values : array (n,)
+            Optima of zeta-SAA.
+        duals : tuple of arrays (n, columns), (n, rows)
+            Of its relaxations.
+        blocks, outcomes : Blocks
+            With two leading axes; outcomes have one block each.
+        """
+        searching = self._layout.searching_many(blocks, outcomes)
+        stack = on_face(searching, duals, saa.cost)
+        points = np.full((len(values), self._layout.columns), np.nan)
+        for i in range(len(values)):
+            points[i] = self._point_on_face(stack[i])
+        whole, serve = self._rounder.whole_many(stack, points)
+        serve &= excess(saa, whole[:, : self._layout.scenario_columns], values) == 0
+        self._stats.relaxed += int(serve.sum())
+        return np.where(serve, stack.values_of(whole), np.nan)
+
+    def _point_on_face(self, arrays: Arrays) -> np.ndarray | float:
+        self._deadline.start()
+        try:
+            feasible = self._face_program.attempt(arrays)
+        except SolverTrouble:
+            return math.nan
+        return self._face_program.point() if feasible else math.nan
+
     def _least(self, case: _Case, region: Region) -> float:
         if region.is_fixed and len(self._integers) == self._layout.n1:
             return self._reacting(case, region.lower)[0]
@@ -114,13 +149,13 @@ class OptSearch:
         assert region.duals is not None
         saa = case.optimum.arrays
         arrays = within(case.arrays, self._integers, region)
-        arrays = on_face(arrays, region.duals, least_dual(saa.cost))
+        arrays = on_face(arrays, region.duals, saa.cost)
         if not self._face_program.attempt(arrays):
             # No recourse on the face, or a face too narrow for the solver: the cut tells.
             return self._by_cut(case, Region(region.lower, region.upper))
         x = self._face_program.point()
         bound = float(arrays.cost @ x) + arrays.offset
-        if bound >= case.best - slack(case.best):
+        if _reaches(bound, case.best):
             return case.best
         whole = self._rounder.whole(arrays, x)
         if whole is not None and not excess(
@@ -129,7 +164,7 @@ class OptSearch:
             self._stats.relaxed += 1
             return float(arrays.cost @ whole) + arrays.offset
         self._use_decision_at_hand(case)
-        return case.best if bound >= case.best - slack(case.best) else None
+        return case.best if _reaches(bound, case.best) else None
 
     def _use_decision_at_hand(self, case: _Case) -> None:
         if case.start is None:
@@ -156,7 +191,7 @@ class OptSearch:
         arrays = self._cut_layout.cut(case.arrays, saa.cost, limit)
         arrays = within(arrays, self._integers, region)
         if region.duals is not None:
-            arrays = on_face(arrays, region.duals, least_dual(saa.cost))
+            arrays = on_face(arrays, region.duals, saa.cost)
         start = case.start if self._holds(region, optimum.x) else None
         x = self._cut_program.search(arrays, start)
         if x is None:
@@ -184,3 +219,8 @@ class OptSearch:
     @cached_property
     def _cut_program(self) -> MipProgram:
         return MipProgram(self._cut_layout, *self._context)
+
+
+def _reaches(bound: float, cost: float) -> bool:
+    """Whether nothing that keeps a bound costs less than a point that is known."""
+    return cost < math.inf and bound >= cost - slack(cost)

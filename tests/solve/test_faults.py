@@ -117,6 +117,14 @@ def test_options_that_highs_does_not_have_are_refused(options, words):
             "'added[1]' in case 0 is inf",
         ),
         (lambda o: o.solve(np.ones((1, 3)), on_error="no"), "on_error is 'no'"),
+        (
+            lambda o: o.solve(np.ones((2, 4, 3)), keys=[1, 2, 3]),
+            "an array of shape (3,) and type int64 was given",
+        ),
+        (
+            lambda o: o.loss(np.ones((1, 4, 3)), np.ones((1, 3)), keys=[0.5]),
+            "expected a whole number for each of 1 cases",
+        ),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(call, words):

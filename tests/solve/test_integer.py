@@ -16,6 +16,7 @@ from pyomo_csg.solve.cut import CutLayout, SearchLayout, check_cut, slack
 from pyomo_csg.solve.engine import SolverTrouble, Stats
 from pyomo_csg.solve.integer import IntegerStrategy
 from pyomo_csg.solve.mip import Deadline, MipProgram
+from pyomo_csg.solve.reaction import Limit, Reaction
 from tests import zoo
 from tests.solving import solve, transform
 
@@ -155,6 +156,17 @@ def test_the_portfolio_agrees_with_all_252_supports(count):
     assert solver.search(outcome) == pytest.approx(loss, abs=1e-8)
 
 
+def test_a_batch_in_which_some_cases_branch_agrees_with_all_252_supports():
+    rng = np.random.default_rng(5)
+    returns, outcomes = rng.normal(0, 0.02, (8, 12, 10)), rng.normal(0, 0.02, (8, 10))
+    exact = [by_enumeration(*case) for case in zip(returns, outcomes, strict=True)]
+    oracle = csg.Oracle(cvar_portfolio.build())
+    values, losses = oracle.solve(returns).value, oracle.loss(returns, outcomes)
+    assert 0 < oracle.stats.relaxed < 3 * 8
+    assert values == pytest.approx([value for value, _ in exact], abs=1e-8)
+    assert losses == pytest.approx([loss for _, loss in exact], abs=1e-8)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_way_gives_the_portfolio_the_same_value(method):
     rng = np.random.default_rng(2)
@@ -276,6 +288,20 @@ def test_a_program_stopped_above_a_cost_is_solved_again_without():
     assert arrays.cost @ kept + arrays.offset == pytest.approx(value, rel=1e-9)
 
 
+@pytest.mark.parametrize("weights", [[0.5, 0.5], [0.9, 0.1], [1.0, 0.0]])
+def test_recourse_that_costs_more_than_a_limit_is_not_looked_for(weights):
+    compiled = compile_model(csg.TwoStageModel(sslp.build(3, 8)))
+    reaction = Reaction(compiled, Stats(), {}, Deadline())
+    blocks, decision = evaluate(compiled, sslp.scenarios(2, 8)), np.array([1.0, 1, 0])
+    costs = reaction.to(blocks, decision).bound
+    weights, least = np.array(weights), weights * (costs - 3.0)
+    over = float(weights @ costs - least.sum())
+    for spare, is_found in ((over + 1e-6, True), (over - 1e-3, False)):
+        found = reaction.to(blocks, decision, Limit(weights, least, spare))
+        assert (found is not None) == is_found
+    assert reaction.to(blocks, decision).bound == pytest.approx(costs)
+
+
 def test_the_rule_grows_a_tree_for_few_first_stage_integers(monkeypatch):
     assert Solver(mnv.build(), 1).strategy.grows_tree
     assert not Solver(zoo.piecewise(), 1).strategy.grows_tree
@@ -340,6 +366,20 @@ def test_an_infeasible_case_is_told_and_the_next_one_solved(method):
         solver.search([6.0])
     assert trouble.value.status == "infeasible"
     assert solver.search([2.0]) == 1 + 2
+
+
+def test_cases_without_an_answer_leave_the_others_of_a_batch_theirs():
+    oracle = csg.Oracle(incomplete())
+    needs, outcomes = [[[4.5]], [[7.0]], [[1.0]], [[1.0]]], [[2.0], [2.0], [6.0], [2.0]]
+    losses = oracle.loss(needs, outcomes, on_error="record")
+    assert losses == pytest.approx([3, np.nan, np.nan, 1 + 2], nan_ok=True)
+    assert [(f.case, f.status) for f in oracle.failures] == [
+        (1, "infeasible"),
+        (2, "infeasible"),
+    ]
+    assert oracle.solve(needs, on_error="record").value == pytest.approx(
+        [7, np.nan, 1, 1], nan_ok=True
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)

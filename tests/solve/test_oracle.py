@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 import pyomo_csg as csg
 from models import cep1, farmer, mnv, newsvendor
+from pyomo_csg.solve import face_search
 from tests.solving import solve, transform
 from tests.transform.test_properties import Matrices, cases, columns, usable_model
 from tests.zoo import ZOO, scenarios
@@ -217,6 +218,19 @@ def test_asking_again_with_scenarios_that_moved_a_little_takes_few_pivots():
     assert oracle.stats.iterations - first < first / 3
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_cases_find_their_basis_by_their_keys_in_any_order(workers):
+    model = cep1.build()
+    zetas, omegas = batch(model, count=60, k=5)
+    oracle = csg.Oracle(model, workers=workers)
+    losses = oracle.loss(zetas, omegas, keys=np.arange(60))
+    first = oracle.stats.iterations
+    for part in np.split(np.random.default_rng(0).permutation(60), 4):
+        again = oracle.loss(1.0001 * zetas[part], omegas[part], keys=part)
+        assert again == pytest.approx(losses[part], rel=1e-2)
+    assert oracle.stats.iterations - first < first / 3
+
+
 def test_bases_are_reused_for_costs():
     oracle = csg.Oracle(cep1.build())
     decision = oracle.solve(cep1.higle_sen_scenarios()).decision
@@ -316,3 +330,49 @@ def test_a_model_in_which_nothing_is_left_to_choose():
     assert oracle.solve([[3.0], [5.0]]).decision == pytest.approx([5])
     costs = oracle.cost([5.0], [[4.0], [6.0]], on_error="record")
     assert costs == pytest.approx([13, np.nan], nan_ok=True)
+
+
+def in_units(model, units):
+    """Multiply every constraint by its unit, which changes no point's cost."""
+    for constraint, unit in zip(
+        model.component_data_objects(pyo.Constraint), units, strict=True
+    ):
+        lower, body, upper = constraint.to_bounded_expression()
+        low, high = (None if s is None else unit * s for s in (lower, upper))
+        constraint.set_value((low, unit * body, high))
+    return model
+
+
+@pytest.mark.parametrize("price", [4.0, 1e3, 1e5])
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("coin", [1.0, 1e-6])
+def test_a_row_in_another_unit_still_counts_as_one_that_is_paid_for(unit, price, coin):
+    m = many_optima()
+    m.total.set_value(m.y[1] + m.y[2] >= 10)
+    m.cost.set_value(coin * (m.y[1] + m.y[2] + price * (m.short[1] + m.short[2])))
+    oracle = csg.Oracle(in_units(m, [unit, 1.0, 1.0]))
+    # Free of the first row, whose dual is 1 / unit, the search would build 8 and 8.
+    losses = oracle.loss(np.full((2, 1, 2), 2.0), [[8.0, 8.0], [8.0, 2.0]])
+    assert losses / coin == pytest.approx([10 + 6 * price, 10], rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["cep1", "farmer", "apl1p"])
+def test_losses_do_not_depend_on_the_units_of_rows(name):
+    zetas, omegas = batch(ZOO[name](), count=10, k=5)
+    expected = csg.Oracle(ZOO[name]()).loss(zetas, omegas)
+    for seed in range(4):
+        rng, m = np.random.default_rng(seed), ZOO[name]()
+        count = len(list(m.component_data_objects(pyo.Constraint)))
+        units = 10.0 ** rng.integers(-3, 6, count, endpoint=True)
+        losses = csg.Oracle(in_units(m, units)).loss(zetas, omegas)
+        assert losses == pytest.approx(expected, rel=1e-7)
+
+
+def test_a_point_that_breaks_the_cut_too_is_an_error_and_no_loss(monkeypatch):
+    m = many_optima()
+    m.total.set_value(1e6 * (m.y[1] + m.y[2]) >= 1e7)
+    m.cost.set_value(m.y[1] + m.y[2] + 1e5 * (m.short[1] + m.short[2]))
+    oracle = csg.Oracle(m)
+    monkeypatch.setattr(face_search, "_SLACK", 0.1)
+    with pytest.raises(csg.SolveError, match="cut broken .* more than the optimum 10"):
+        oracle.loss(np.full((1, 1, 2), 2.0), [[8.0, 8.0]])

@@ -1,5 +1,6 @@
 """Workers, processes, Dask and MPI give the same answers as one thread."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -60,6 +61,59 @@ def test_dask(cases):
     ):
         oracle = csg.Oracle(cep1.build(), executor=client.get_executor(), workers=2)
         assert oracle.loss(zetas, omegas) == pytest.approx(losses, rel=1e-12)
+
+
+class DeadlyDask:
+    """A Dask executor whose workers are killed, once or for good."""
+
+    def __init__(self, executor, deadly, *arguments):
+        self._executor, self._deadly, self._arguments = executor, deadly, arguments
+
+    def submit(self, function, /, *arguments):
+        return self._executor.submit(self._deadly, *self._arguments, *arguments)
+
+
+@pytest.fixture
+def dask():
+    """Return the executor of a process that Dask replaces when it dies."""
+    distributed = pytest.importorskip("distributed")
+    once = {"distributed.scheduler.allowed-failures": 1}
+    with (
+        importlib.import_module("dask").config.set(once),
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client.get_executor()
+
+
+def test_cases_are_solved_again_by_the_worker_that_dask_puts_in_place_of_a_dead_one(
+    cases, tmp_path, dask
+):
+    zetas, omegas, losses = cases
+    path = str(tmp_path / "died")
+    executor = DeadlyDask(dask, _deadly_work, path)
+    oracle = csg.Oracle(cep1.build(), executor=executor, workers=1)
+    assert oracle.loss(zetas, omegas) == pytest.approx(losses, rel=1e-12)
+    assert os.path.exists(path)
+
+
+def test_cases_that_kill_every_worker_of_dask_end_in_an_error(cases, dask):
+    zetas, omegas, losses = cases
+    executor = DeadlyDask(dask, _deadly_for, zetas[40])
+    oracle = csg.Oracle(cep1.build(), executor=executor, workers=1)
+    with pytest.raises(csg.SolveError, match="Case 30: worker died") as error:
+        oracle.loss(zetas, omegas)
+    assert error.value.__suppress_context__
+    assert oracle.loss(zetas[:20], omegas[:20]) == pytest.approx(losses[:20])
+
+
+def _deadly_for(zeta, *arguments):
+    """Kill this process if these scenarios are among those of a chunk."""
+    if (arguments[2][0] == zeta).all(axis=(1, 2)).any():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return batches.work(*arguments)
 
 
 def test_mpi(cases, tmp_path):
