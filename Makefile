@@ -4,7 +4,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
 .PHONY: demo test lint format bench clean
 
-demo: .venv/run.stamp  ## annotate a newsvendor, solve its three programs, show the result
+demo: .venv/run.stamp  ## learn a newsvendor's orders, compare them with others, draw a picture
 	$(BIN)/python examples/newsvendor.py
 
 test: .venv/dev.stamp  ## every test, and every example in the docs

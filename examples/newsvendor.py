@@ -1,52 +1,155 @@
-"""The newsvendor, from a plain Pyomo model to its three programs. Run: make demo."""
+"""The whole story on a newsvendor: annotate, fit, decide, compare. Run: make demo."""
 
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
 import pyomo.environ as pyo
+from scipy.stats import lognorm
 
 import pyomo_csg as csg
 
-# A model of one day, as one would write it anyway. The demand is a mutable Param.
-m = pyo.ConcreteModel("newsvendor")
-m.demand = pyo.Param(within=pyo.NonNegativeReals, initialize=15, mutable=True)
-m.order = pyo.Var(bounds=(0, 60))
-m.sold = pyo.Var(within=pyo.NonNegativeReals)
-m.salvaged = pyo.Var(within=pyo.NonNegativeReals)
-m.market = pyo.Constraint(expr=m.sold <= m.demand)
-m.stock = pyo.Constraint(expr=m.sold + m.salvaged <= m.order)
-m.cost = pyo.Objective(expr=1.0 * m.order - 1.9 * m.sold - 0.1 * m.salvaged)
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
 
-# The one call that is ours: what is decided now, and what is not known yet.
-csg.annotate(m, first_stage_variables=m.order, uncertain_params=m.demand)
-print(csg.TwoStageModel(m), "\n")
+COST, PRICE, REFUND = 4.0, 5.0, 1.0
+SCENARIOS = 5
 
-solver = pyo.SolverFactory("appsi_highs")
-scenarios = [[8], [14], [15], [22]]
 
-# 1. The extensive form: one order for all four demands.
-ef = pyo.TransformationFactory("csg.extensive_form").create_using(
-    m, scenarios=scenarios
-)
-solver.solve(ef)
-value = pyo.value(ef.cost)
-print(f"Demands 8, 14, 15 or 22: order {ef.order.value:g}, expected cost {value:.3f}")
-
-# 2. Opt-Search: of all orders that are optimal above, the best for one outcome.
-for demand in (12, 20):
-    search = pyo.TransformationFactory("csg.opt_search").create_using(
-        m, scenarios=scenarios, outcome=[demand], optimal_value=value
+def build():
+    """Return a model of one day, as one would write it anyway, and one call more."""
+    m = pyo.ConcreteModel("newsvendor")
+    m.demand = pyo.Param(within=pyo.NonNegativeReals, initialize=60, mutable=True)
+    m.order = pyo.Var(bounds=(0, 500))
+    m.sold = pyo.Var(within=pyo.NonNegativeReals)
+    m.returned = pyo.Var(within=pyo.NonNegativeReals)
+    m.market = pyo.Constraint(expr=m.sold <= m.demand)
+    m.stock = pyo.Constraint(expr=m.sold + m.returned <= m.order)
+    m.profit = pyo.Objective(
+        expr=PRICE * m.sold + REFUND * m.returned - COST * m.order, sense=pyo.maximize
     )
-    solver.solve(search)
-    cost = pyo.value(search.cost)
+    # What is decided now, and what is not known yet.
+    csg.annotate(m, first_stage_variables=m.order, uncertain_params=m.demand)
+    return m
+
+
+def law(contexts):
+    """Return the true law of demand: warm days sell more, rain makes them unsure."""
+    median = 60 * np.exp(0.04 * (contexts["temperature"] - 18))
+    return lognorm(s=0.15 + 0.06 * contexts["rain"], scale=median)
+
+
+def days(n, seed):
+    """Draw n days: the forecasts of temperature and rain, and the demand that came."""
+    rng = np.random.default_rng(seed)
+    found = pd.DataFrame(
+        {"temperature": rng.uniform(8, 28, n), "rain": rng.uniform(0, 8, n)}
+    )
+    found["demand"] = law(found).rvs(random_state=rng)
+    return found.round(2)
+
+
+def best_order(truth):
+    """Return the order that is best for a law of demand: the newsvendor's quantile."""
+    return truth.ppf((PRICE - COST) / (PRICE - REFUND))
+
+
+def picture(policy, path):
+    """Draw the scenarios of three days over the law that the history came from."""
+    shown = pd.DataFrame(
+        {"temperature": [10, 18, 26], "rain": [1, 3, 7]},
+        index=["Cool and dry", "Mild, some rain", "Warm and wet"],
+    )
+    fig, rows = plt.subplots(3, 1, figsize=(9, 6.5), sharex=True, layout="constrained")
+    demand = np.linspace(0, 200, 500)
+    for axes, (name, x) in zip(rows, shown.iterrows(), strict=True):
+        truth = law(x)
+        height = truth.pdf(demand)
+        top = height.max()
+        axes.fill_between(demand, height, color="0.87", label="true law of demand")
+        for order, style, color, label in (
+            (policy.decide(x)["order"], "-", "tab:blue", "the policy's order"),
+            (best_order(truth), "--", "black", "best order, if the law were known"),
+            (truth.mean(), ":", "tab:red", "expected-value order"),
+        ):
+            axes.vlines(order, 0, 1.05 * top, color, style, label=label, linewidth=2)
+        axes.plot(
+            policy.scenarios(x)[:, 0],
+            np.full(SCENARIOS, -0.11 * top),
+            "^",
+            color="tab:blue",
+            alpha=0.6,
+            markersize=9,
+            clip_on=False,
+            label=f"the policy's {SCENARIOS} scenarios",
+        )
+        about = f"{name}\n{x.temperature:g} °C, {x.rain:g} mm of rain"
+        axes.text(1, 0.97, about, transform=axes.transAxes, ha="right", va="top")
+        axes.set(xlim=(0, demand[-1]), ylim=(-0.22 * top, 1.08 * top), yticks=[])
+        axes.axhline(0, color="0.6", linewidth=0.8)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(bottom=axes is rows[-1])
+    rows[-1].spines["bottom"].set_visible(True)
+    rows[-1].set_xlabel("demand, and papers ordered")
+    rows[1].set_ylabel("density of demand")
+    fig.suptitle("Newsvendor: scenarios learned for the order that they lead to")
+    handles, labels = rows[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    fig.savefig(path, dpi=120)
+
+
+def main():
+    m = build()
+    print(csg.TwoStageModel(m), "\n")
+
+    history = days(300, seed=1)
+    print("The history\n", history.head(4).to_string(), "\n  ...\n", sep="")
+
+    policy = csg.fit(
+        m,
+        history,
+        scenarios=SCENARIOS,
+        config=csg.FitConfig(folds=3, starts=2),
+        workers=2,
+    )
+    chosen = policy.learned.summary
+    print(f"\nChosen: {chosen['chosen']}, sure to {chosen['confidence']:.0%}.")
+    print("policy.report() has the rest.\n")
+
+    tomorrow = {"temperature": 24, "rain": 6}
+    decision = policy.decide(tomorrow)
+    print("Tomorrow:", tomorrow)
+    print("Scenarios:", np.sort(decision.scenarios[:, 0]).round(1))
+    print(decision, "\n")
+
+    policy.save("newsvendor.csg")
+    policy = csg.load("newsvendor.csg", m)
+
+    fresh, oracle = days(5000, seed=2), csg.Oracle(m)
+    truth = law(fresh)
+    orders = {
+        "best possible": best_order(truth),
+        "this policy": policy.decide(fresh)["order"].to_numpy(),
+        "expected value": truth.mean(),
+    }
+    demand = fresh[["demand"]].to_numpy()
+    profit = {
+        name: -oracle.cost(np.minimum(order, 500)[:, None], demand).mean()
+        for name, order in orders.items()
+    }
+    print(f"Profit a day over {len(fresh)} fresh days. The best possible order and the")
+    print("expected-value order, which is the mean demand, know the true law:")
+    for name, money in profit.items():
+        print(f"  {name:16}{money:8.2f}")
+    best, ours, mean = profit.values()
     print(
-        f"Best optimal order for demand {demand}: {search.order.value:g}, cost {cost:.3f}"
+        f"The policy makes up {(ours - mean) / (best - mean):.0%} of the difference.\n"
     )
 
-# 3. The recourse: what any order costs once the demand is known.
-for order in (8, 14, 15, 22):
-    recourse = pyo.TransformationFactory("csg.recourse").create_using(
-        m, decision={"order": order}, outcome={"demand": 12}
-    )
-    solver.solve(recourse)
-    left = recourse.outcome.salvaged.value
-    print(
-        f"Order {order:2}, demand 12: cost {pyo.value(recourse.cost):.3f}, {left:g} left"
-    )
+    picture(policy, "newsvendor.png")
+    print("Scenarios over the true law:", Path("newsvendor.png").resolve())
+
+
+if __name__ == "__main__":
+    main()

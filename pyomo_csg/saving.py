@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import math
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.learn.blueprint import custom_parts, describe, restore
 from pyomo_csg.learn.learned import Learned
+from pyomo_csg.learn.networks import LocationScale
 from pyomo_csg.policy import Policy
 from pyomo_csg.stages import TwoStageModel
 
@@ -84,7 +86,7 @@ def save(path: str | os.PathLike[str], policy: Policy) -> None:
 def load(
     path: str | os.PathLike[str],
     model: BlockData,
-    network: nn.Module | Mapping[str, nn.Module] | None = None,
+    network: nn.Module | LocationScale | Mapping[str, nn.Module] | None = None,
     *,
     solver: str = "highs",
     options: Mapping[str, Any] | None = None,
@@ -101,7 +103,7 @@ def load(
     model : ConcreteModel
         Annotated as the one that the policy was learned for: the same uncertain Params
         and first-stage variables, by name and order. Other data may differ.
-    network : Module, or mapping of str to Module, optional
+    network : Module, LocationScale, or mapping of str to Module, optional
         Where the policy's network has modules of your own: one such, its numbers are
         taken from the file. Where there are several: by the part that each is,
         ``'body'``, ``'location'`` or ``'scale'``.
@@ -304,7 +306,7 @@ def _learned(
     path: Path,
     content: dict[str, Any],
     tensors: Mapping[str, Tensor],
-    network: nn.Module | Mapping[str, nn.Module] | None,
+    network: nn.Module | LocationScale | Mapping[str, nn.Module] | None,
 ) -> Learned:
     try:
         custom = _own_modules(path, custom_parts(content["network"]), network)
@@ -329,15 +331,17 @@ def _learned(
 def _own_modules(
     path: Path,
     parts: Mapping[str, str],
-    network: nn.Module | Mapping[str, nn.Module] | None,
+    network: nn.Module | LocationScale | Mapping[str, nn.Module] | None,
 ) -> dict[str, nn.Module]:
     """Return the user's module for each part that only the user can make."""
+    if isinstance(network, LocationScale):
+        network = {"location": network.location, "scale": network.scale}
     if isinstance(network, nn.Module):
         given = dict.fromkeys(parts, network) if len(parts) == 1 else {"?": network}
     else:
         given = dict(network or {})
     if given.keys() == parts.keys():
-        return given
+        return {place: copy.deepcopy(part).double() for place, part in given.items()}
     if not parts:
         found = "its network is pyomo_csg's own; drop network="
     else:

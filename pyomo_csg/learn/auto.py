@@ -9,18 +9,26 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
+from pyomo_csg.errors import DataError
 from pyomo_csg.learn.candidates import Candidate, Candidates
 from pyomo_csg.learn.folds import Folds, folds_of
-from pyomo_csg.learn.judging import true_losses
+from pyomo_csg.learn.judging import expected_losses
 from pyomo_csg.learn.learned import Found
+from pyomo_csg.learn.outcomes import Likely
 from pyomo_csg.learn.task import Task
+
+_NO_COSTS = (
+    "no decision on generated scenarios has a cost on held-out pairs; see Oracle.solve "
+    "and Oracle.cost on the history for why, and give the model complete recourse"
+)
 
 
 def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
     """Return the network of the best candidate, fitted to all rows."""
     folds = folds_of(task)
-    candidates = Candidates(task, folds, kind, head).all()
-    losses = np.stack([_judged(task, folds, candidate) for candidate in candidates])
+    contenders = Candidates(task, folds, kind, head)
+    candidates, judges = contenders.all(), contenders.judges()
+    losses = np.stack([_judged(task, folds, judges, found) for found in candidates])
     contest = compared([candidate.name for candidate in candidates], losses)
     best = [candidate.name for candidate in candidates].index(contest["chosen"])
     winner = candidates[best]
@@ -45,6 +53,8 @@ def compared(names: Sequence[str], losses: np.ndarray) -> dict[str, Any]:
         difference from the chosen; ``margin`` to the second; ``confidence`` that the
         chosen is indeed the better of the two, by the normal law of paired differences.
     """
+    if np.isnan(losses).all():
+        raise DataError("Nothing could be compared", [_NO_COSTS])
     filled = np.where(np.isnan(losses), np.nanmax(losses, initial=-math.inf), losses)
     means = filled.mean(axis=1)
     order = np.argsort(means, kind="stable")
@@ -53,7 +63,10 @@ def compared(names: Sequence[str], losses: np.ndarray) -> dict[str, Any]:
     errors = apart.std(axis=1) / math.sqrt(losses.shape[1])
     second = order[1] if len(order) > 1 else best
     margin = float(means[second] - means[best])
-    sure = norm.cdf(margin / errors[second]) if errors[second] > 0 else 0.5
+    if errors[second] > 0:
+        sure = norm.cdf(margin / errors[second])
+    else:  # always apart by as much, or just as good, or judged on one pair
+        sure = 1.0 if margin > 0 and losses.shape[1] > 1 else 0.5
     return {
         "chosen": names[best],
         "margin": margin,
@@ -71,14 +84,16 @@ def compared(names: Sequence[str], losses: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _judged(task: Task, folds: Folds, candidate: Candidate) -> np.ndarray:
+def _judged(
+    task: Task, folds: Folds, judges: Sequence[Likely], candidate: Candidate
+) -> np.ndarray:
     """Return the costs on all held-out rows, each by the part that has not seen it."""
 
     def compute() -> dict[str, Any]:
         parts = [
-            true_losses(task, body, held, head)
-            for body, held, head in zip(
-                candidate.bodies, folds.held_out, candidate.heads, strict=True
+            expected_losses(task, body, held, judge, head)
+            for body, held, judge, head in zip(
+                candidate.bodies, folds.held_out, judges, candidate.heads, strict=True
             )
             if len(held)
         ]

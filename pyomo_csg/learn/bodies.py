@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.cluster import KMeans
+from sklearn.metrics import pairwise_distances_argmin
 from torch import nn
 
 from pyomo_csg.learn.networks import Constant, Feedforward, Recurrent
 from pyomo_csg.learn.task import Task
+
+_CLUSTERS = 20
+_DEAR = 0.2
 
 
 def new_body(
@@ -42,13 +46,51 @@ def new_body(
         }[kind]()
     if points is None:
         return body
-    body.start_at(torch.as_tensor(centers(points, task.scenarios, number)))
+    start = centers(points, task.scenarios, number)
+    if task.config.weights == "learned":
+        start = np.hstack([start, _log_shares(points, start)])
+    body.start_at(torch.as_tensor(start))
     return body
 
 
 def free_outcomes(task: Task, rows: np.ndarray) -> np.ndarray:
     """Return the free numbers (n, p) of the outcomes of some rows."""
     return task.omega.inverse(task.outcomes[torch.as_tensor(rows)]).numpy()
+
+
+def dearest(task: Task, rows: np.ndarray) -> np.ndarray:
+    """Return which of some rows cost most after one sensible decision for all of them.
+
+    The decision is optimal for the centers of their clusters, each with its share.
+    """
+    outcomes = task.history.outcomes[rows]
+    count = min(_CLUSTERS, len(np.unique(outcomes, axis=0)))
+    seed = int(task.rng("dearest").integers(2**31))
+    clusters = KMeans(count, n_init=1, random_state=seed).fit(outcomes)
+    shares = np.bincount(clusters.labels_, minlength=count) / len(outcomes)
+    # Rounding takes a mean out of Omega where all of a cluster is at its edge.
+    middles = task.omega.project(torch.as_tensor(clusters.cluster_centers_)).numpy()
+    found = task.oracle.solve(
+        middles[None],
+        shares[None],
+        on_error="record",
+        progress=False,
+        fresh=True,
+    )
+    if not np.isfinite(found.decision).all():
+        return np.arange(len(rows))
+    costs = task.oracle.cost(
+        found.decision[0], outcomes, on_error="record", progress=False, fresh=True
+    )
+    most = np.argsort(np.where(np.isnan(costs), np.inf, costs), kind="stable")
+    return most[-max(1, round(_DEAR * len(rows))) :]
+
+
+def _log_shares(points: np.ndarray, middles: np.ndarray) -> np.ndarray:
+    """Return the logarithms (K, 1) of the shares of points that are nearest to each."""
+    nearest = pairwise_distances_argmin(points, middles)
+    counts = np.bincount(nearest, minlength=len(middles)) + 1.0
+    return np.log(counts / counts.sum())[:, None]
 
 
 def centers(points: np.ndarray, count: int, seed: int) -> np.ndarray:

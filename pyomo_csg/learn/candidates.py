@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from pyomo_csg.errors import CsgError
-from pyomo_csg.learn.bodies import free_outcomes, new_body
+from pyomo_csg.learn.bodies import dearest, free_outcomes, new_body
 from pyomo_csg.learn.descent import Schedule
 from pyomo_csg.learn.direct import Direct
 from pyomo_csg.learn.folds import Folds
@@ -22,13 +22,23 @@ from pyomo_csg.learn.judging import best_of
 from pyomo_csg.learn.keeping import kept
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.networks import LocationScaleHead
-from pyomo_csg.learn.outcomes import Alike, Errors, Likely, Pool, forest_weights
+from pyomo_csg.learn.outcomes import (
+    Alike,
+    Errors,
+    Likely,
+    Own,
+    Pool,
+    forest_weights,
+)
 from pyomo_csg.learn.static import lambda_of, train_static
 from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
 
-_ATOM_RATE, _ATOM_STEPS, _ATOM_BATCH, _ATOM_DRAWS = 3e-2, 160, 10, 48
-_INTEGER_SHARE = 5
+_ATOM_RATE, _ATOM_DRAWS = 5e-2, 48
+_CONSTANT_STEPS, _CONSTANT_BATCH = 200, 5
+_ATOM_STEPS, _ATOM_BATCH = 800, 10
+_INTEGER_STEPS, _INTEGER_BATCH = 30, 20
+_FAR_FROM_MMD, _NEAR_MMD = 0.03, 0.2
 _GRID = ("0.01x", "0.1x", "1x", "10x")
 
 
@@ -68,18 +78,39 @@ class Candidates:
         """Return every candidate, trained."""
         if self._head is not None:
             heads = [self._head] * len(self._folds)
-            return [
-                self._atoms("location-scale, MMD", heads),
-                self._direct_atoms(heads),
-            ]
+            atoms = self._atoms("location-scale, MMD", heads)
+            if not self.has_gradient:
+                return [atoms, *self._followers(atoms)]
+            return [atoms, self._direct_atoms(heads)]
         mmd = self.mmd()
         if not self.has_gradient:
             return [mmd, self._constant_mmd(), *self._followers(mmd)]
         constant = self.constant()
-        found = [mmd, constant, self._from_mmd(mmd), self._from_constant(constant)]
         if self._task.history.panels:
-            found.append(self._direct_atoms(self._forecasts))
-        return found
+            return [mmd, constant, self._direct_atoms(self._forecasts)]
+        own = [Own(self._task.history.outcomes)] * len(self._folds)
+        return [
+            mmd,
+            constant,
+            self._direct("direct", mmd.bodies, self._likely, _FAR_FROM_MMD),
+            self._direct("direct, near mmd", mmd.bodies, own, _NEAR_MMD),
+        ]
+
+    def judges(self) -> list[Likely]:
+        """Return what each part's decisions on held-out rows are charged for.
+
+        That is what happened. Panels are judged on one stretch of time, and few outcomes
+        would say more of that stretch than of the candidates: there, every error that the
+        forecast made in it counts after every context.
+        """
+        task, folds = self._task, self._folds
+        if self._head is None and not (task.history.panels and self.has_gradient):
+            return [Own(task.history.outcomes)] * len(folds)
+        heads = self._forecasts if self._head is None else [self._head] * len(folds)
+        return [
+            self._errors(head, held if len(held) else rows)
+            for head, rows, held in zip(heads, folds.rows, folds.held_out, strict=True)
+        ]
 
     def mmd(self) -> Candidate:
         """Networks on the MMD loss."""
@@ -92,7 +123,8 @@ class Candidates:
         pools = [Pool(outcomes, rows) for rows in self._folds.rows]
         starts = [free_outcomes(task, rows) for rows in self._folds.rows]
         heads = [task.head] * len(self._folds)
-        return self._best_starts("constant", starts, pools, heads)
+        length = _CONSTANT_STEPS, _CONSTANT_BATCH
+        return self._best_starts("constant", starts, pools, heads, *length)
 
     @cached_property
     def has_gradient(self) -> bool:
@@ -112,42 +144,40 @@ class Candidates:
             return False
         return bool(np.nan_to_num(found.gradient).any())
 
-    def _from_mmd(self, mmd: Candidate) -> Candidate:
-        return self._direct("direct from mmd", mmd.bodies)
+    def _direct(
+        self,
+        name: str,
+        bodies: Sequence[nn.Module],
+        likely: Sequence[Likely],
+        regularization: float,
+    ) -> Candidate:
+        """Networks on the task loss, with a little of the MMD loss.
 
-    def _from_constant(self, constant: Candidate) -> Candidate:
-        numbers = self._task.history.outcomes.shape[1]
-        bodies = []
-        for part, body in enumerate(constant.bodies):
-            new = new_body(self._task, self._kind, None, self._task.rng(f"new {part}"))
-            if hasattr(new, "start_at"):
-                free: Any = body.free
-                new.start_at(free.detach()[:, :numbers])
-            bodies.append(new)
-        return self._direct("direct from constant", bodies)
-
-    def _direct(self, name: str, bodies: Sequence[nn.Module]) -> Candidate:
-        """Networks on the task loss, in which like contexts share their outcomes."""
+        Without any, networks may come to rest where all contexts have one decision, since
+        nothing pulls there. With integers, the relaxation comes first.
+        """
+        task, rows = self._task, self._folds.rows
+        stage = f"{name}, relaxed" if task.integer else name
 
         def train() -> list[nn.Module]:
-            return self._trained(name, bodies, self._folds.rows, self._likely)
+            oracle = self._relaxed if task.integer else None
+            direct = Direct(task, likely, oracle=oracle, regularization=regularization)
+            return direct.train(bodies, rows, stage)
 
-        return self._candidate(name, kept(self._task, name, bodies, train))
+        found = kept(task, stage, bodies, train)
+        if task.integer:
+            rate = task.config.task_rate / 2
+            found = self._finished(name, found, likely, None, rate)
+        return self._candidate(name, found)
 
     def _direct_atoms(self, heads: Sequence[Any]) -> Candidate:
         """Constant atoms in units of location and scale, on the task loss."""
         task = self._task
-        lower, upper = task.omega.lower.numpy(), task.omega.upper.numpy()
-        raw = torch.as_tensor(task.history.contexts)
-        residuals = [
-            residuals_of(task, head, rows)
-            for head, rows in zip(heads, self._folds.rows, strict=True)
-        ]
-        likely = [
-            Errors(head.frame(raw).numpy(), mine, lower, upper)
-            for head, mine in zip(heads, residuals, strict=True)
-        ]
-        return self._best_starts("location-scale", residuals, likely, heads)
+        pairs = list(zip(heads, self._folds.rows, strict=True))
+        residuals = [residuals_of(task, head, rows) for head, rows in pairs]
+        likely = [self._errors(head, rows) for head, rows in pairs]
+        length = _ATOM_STEPS, _ATOM_BATCH
+        return self._best_starts("location-scale", residuals, likely, heads, *length)
 
     def _atoms(self, name: str, heads: Sequence[LocationScaleHead]) -> Candidate:
         """Constant atoms in units of location and scale, on the MMD loss."""
@@ -166,33 +196,40 @@ class Candidates:
         points: Sequence[np.ndarray],
         likely: Sequence[Likely],
         heads: Sequence[Any],
+        steps: int,
+        batch: int,
     ) -> Candidate:
-        """Train constant free numbers from several starts; keep each part's best."""
+        """Train constant free numbers from several starts; keep each part's best.
+
+        Every other start is among the outcomes that cost most: what decides is often
+        there, and a start elsewhere may not find it.
+        """
         task, starts = self._task, self._task.config.starts
         parts = [part for part in range(len(points)) for _ in range(starts)]
+        dear = [dearest(task, rows) for rows in self._folds.rows]
         bodies = [
             new_body(
-                task, "constant", points[part], task.rng(f"{name} {number % starts}")
+                task,
+                "constant",
+                points[part][dear[part]] if number % starts % 2 else points[part],
+                task.rng(f"{name} {number % starts}"),
             )
             for number, part in enumerate(parts)
         ]
         rows = [self._folds.rows[part] for part in parts]
+        schedule = Schedule.of_steps(steps, rows, batch, _ATOM_RATE, 0.0)
 
         def train() -> list[nn.Module]:
-            schedule = Schedule.of_steps(
-                _ATOM_STEPS, rows, _ATOM_BATCH, _ATOM_RATE, 0.0
-            )
-            return self._trained(
-                name,
-                bodies,
-                rows,
+            direct = Direct(
+                task,
                 [likely[part] for part in parts],
                 [heads[part] for part in parts],
-                schedule,
-                _ATOM_DRAWS,
+                self._relaxed if task.integer else None,
+                draws=_ATOM_DRAWS,
             )
+            return direct.train(bodies, rows, f"{name} starts", schedule)
 
-        trained = kept(task, name, bodies, train)
+        trained = kept(task, f"{name} starts", bodies, train)
         best = [
             best_of(
                 task,
@@ -203,35 +240,34 @@ class Candidates:
             )
             for part in range(len(points))
         ]
+        if task.integer:
+            best = self._finished(
+                name, best, likely, heads, _ATOM_RATE / 2, _ATOM_DRAWS
+            )
         return Candidate(name, best, list(heads))
 
-    def _trained(
+    def _finished(
         self,
         name: str,
         bodies: Sequence[nn.Module],
-        rows: Sequence[np.ndarray],
         likely: Sequence[Likely],
-        heads: Sequence[Any] | None = None,
-        schedule: Schedule | None = None,
+        heads: Sequence[Any] | None,
+        rate: float,
         draws: int | None = None,
     ) -> list[nn.Module]:
-        """Train on the task loss; with integers, on the relaxation first."""
-        task, config = self._task, self._task.config
-        schedule = schedule or Schedule(
-            config.task_epochs, config.batch, config.task_rate, config.decay
-        )
-        found = list(bodies)
-        if task.integer:
-            warm = Direct(task, likely, heads, self._relaxed, draws=draws)
-            found = warm.train(found, rows, f"{name}, relaxed", schedule)
-            schedule = Schedule(
-                max(1, schedule.epochs // _INTEGER_SHARE),
-                schedule.batch,
-                schedule.rate / 2,
-                schedule.decay,
-            )
-        direct = Direct(task, likely, heads, draws=draws)
-        return direct.train(found, rows, name, schedule)
+        """Go on with the integers, for the few steps that their programs allow."""
+        task = self._task
+        rng, rows = task.rng(f"{name} rows"), []
+        for mine in self._folds.rows:
+            count = min(len(mine), _INTEGER_STEPS * _INTEGER_BATCH)
+            rows.append(np.sort(rng.choice(mine, count, replace=False)))
+        schedule = Schedule.of_steps(_INTEGER_STEPS, rows, _INTEGER_BATCH, rate, 0.0)
+
+        def train() -> list[nn.Module]:
+            direct = Direct(task, likely, heads, draws=draws)
+            return direct.train(bodies, rows, name, schedule)
+
+        return kept(task, name, bodies, train)
 
     @cached_property
     def _relaxed(self) -> Oracle:
@@ -242,27 +278,23 @@ class Candidates:
 
     @cached_property
     def _likely(self) -> list[Likely]:
-        """What may happen, by a forest, or by a forecast's errors for panels."""
+        """What may happen after the contexts, by a forest."""
         task, outcomes = self._task, self._task.history.outcomes
-        if task.history.panels:
-            return self._errors
         seed = int(task.rng("forest").integers(2**31))
         return [
             Alike(outcomes, forest_weights(task.history.contexts, outcomes, rows, seed))
             for rows in self._folds.rows
         ]
 
-    @cached_property
-    def _errors(self) -> list[Likely]:
+    def _errors(self, head: LocationScaleHead, rows: np.ndarray) -> Likely:
+        """What may happen by a forecast and its errors on some rows."""
         task = self._task
-        lower, upper = task.omega.lower.numpy(), task.omega.upper.numpy()
-        raw = torch.as_tensor(task.history.contexts)
-        return [
-            Errors(
-                head.frame(raw).numpy(), residuals_of(task, head, rows), lower, upper
-            )
-            for head, rows in zip(self._forecasts, self._folds.rows, strict=True)
-        ]
+        return Errors(
+            head.frame(torch.as_tensor(task.history.contexts)).numpy(),
+            residuals_of(task, head, rows),
+            task.omega.lower.numpy(),
+            task.omega.upper.numpy(),
+        )
 
     @cached_property
     def _forecasts(self) -> list[LocationScaleHead]:
@@ -293,20 +325,21 @@ class Candidates:
         task, rows = self._task, self._folds.rows
         start = [body for _ in _GRID for body in mmd.bodies]
         lambdas = [
-            lambda_of(text, task, [body], [mine])
+            lambda_of(text, task, [body], [mine], head)
             for text in _GRID
-            for body, mine in zip(mmd.bodies, rows, strict=True)
+            for body, mine, head in zip(mmd.bodies, rows, mmd.heads, strict=True)
         ]
 
         def train() -> list[nn.Module]:
+            heads = mmd.heads * len(_GRID)
             return train_static(
-                task, start, lambdas, rows * len(_GRID), "Loss-Net"
+                task, start, lambdas, rows * len(_GRID), "Loss-Net", head=heads
             ).bodies
 
         found = kept(task, "Loss-Net", start, train)
         parts = len(rows)
         return [
-            self._candidate(f"Loss-Net {text}", found[g * parts : (g + 1) * parts])
+            Candidate(f"Loss-Net {text}", found[g * parts : (g + 1) * parts], mmd.heads)
             for g, text in enumerate(_GRID)
         ]
 

@@ -12,9 +12,10 @@ from pyomo_csg.errors import DataError
 
 _CHOICES = {
     "weights": ("equal", "learned"),
-    "device": ("cpu", "cuda", "auto"),
+    "device": ("cpu", "auto"),
     "units": ("standard", "raw"),
 }
+_CUDA = "networks are small and are trained on the CPU, where the solver is; "
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class FitConfig:
     seconds : float, optional
         The longest that a decision may take, for ``scenarios='auto'``.
     device : str
-        ``'cpu'``, ``'cuda'`` or ``'auto'``.
+        Where networks are trained: on the ``'cpu'``, which is also what ``'auto'`` takes.
+        They are small and wait for the solver, which is there; ``'cuda'`` is refused.
 
     Examples
     --------
@@ -85,14 +87,15 @@ class FitConfig:
     noise: float = 0.3
     draws: int = 8
     folds: int = 5
-    starts: int = 2
+    starts: int = 4
     search: int = 0
     seconds: float | None = None
     device: str = "cpu"
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} is {getattr(self, name)!r}; give one of {choices}"
+            f"{name} is {getattr(self, name)!r}; {_CUDA * (getattr(self, name) == 'cuda')}"
+            f"give one of {choices}"
             for name, choices in _CHOICES.items()
             if getattr(self, name) not in (*choices, *([None] * (name == "units")))
         ]
@@ -131,7 +134,9 @@ def _bad_number(name: str, value: Any) -> list[str]:
         whole = isinstance(value, tuple | list) and all(
             isinstance(units, int) and units > 0 for units in value
         )
-        good, wanted = whole, "whole numbers above 0, such as (64, 64)"
+        needed = name in ("recurrent", "encoder")
+        good = whole and (len(value) > 0 or not needed)
+        wanted = "whole numbers above 0, such as (64, 64)"
     elif name in ("noise", "decay"):
         good, wanted = _is_number(value) and value >= 0, "a number from 0 up"
     elif name == "seconds":

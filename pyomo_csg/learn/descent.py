@@ -71,6 +71,20 @@ def descend(
     after_epoch : callable, optional
         Takes the epoch's number, from 1, and the members' losses (S,) in it.
     """
+    with torch.random.fork_rng(devices=[]):
+        # For modules that draw, such as Dropout; the order of rows is the same.
+        torch.manual_seed(int(rng.spawn(1)[0].integers(2**31)))
+        _descend(ensemble, loss, rows, schedule, rng, after_epoch)
+
+
+def _descend(
+    ensemble: Ensemble,
+    loss: Callable[[np.ndarray], Tensor],
+    rows: Sequence[np.ndarray],
+    schedule: Schedule,
+    rng: np.random.Generator,
+    after_epoch: Callable[[int, np.ndarray], None] | None,
+) -> None:
     optimizer = torch.optim.AdamW(
         ensemble.parameters(), schedule.rate, weight_decay=schedule.decay
     )
@@ -91,7 +105,7 @@ def descend(
             step += 1
             if step > total // 2:
                 counted += 1
-                for old, new in zip(mean, ensemble.parameters(), strict=True):
+                for old, new in zip(mean, ensemble.tensors(), strict=True):
                     old.add_((new.detach() - old) / counted)
         if after_epoch is not None:
             after_epoch(epoch, losses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from pyomo_csg.learn.networks import scenarios_of
 from pyomo_csg.learn.outcomes import Likely
 from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
+
+logger = logging.getLogger(__name__)
 
 
 class Direct:
@@ -36,6 +39,11 @@ class Direct:
         What an MMD loss weighs beside the task loss, in standard deviations of either.
     draws : int, optional
         Outcomes that a decision is charged for. Default: as configured.
+
+    Attributes
+    ----------
+    failed : int
+        How many programs had no answer so far.
     """
 
     def __init__(
@@ -86,6 +94,10 @@ class Direct:
                 schedule,
                 rng,
                 lambda epoch, losses: bar.step(0, epoch=epoch, loss=losses.mean()),
+            )
+        if self.failed:
+            logger.warning(
+                "%s: %d programs had no answer, and moved nothing", stage, self.failed
             )
         return ensemble.members()
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from pyomo_csg.learn.networks import evaluating
+
+logger = logging.getLogger(__name__)
+
 
 class Ensemble:
     """Networks of one shape whose parameters are stacked, so that a step moves them all.
 
     A step on eight costs little more than on one. Modules that torch cannot stack, such
-    as an LSTM, are called one after another.
+    as an LSTM, or cannot call as one, such as Dropout, are called one after another.
 
     Parameters
     ----------
@@ -29,6 +36,7 @@ class Ensemble:
         if self._stacked:
             self._params, self._buffers = stack_module_state(self._members)
             self._base = copy.deepcopy(self._members[0]).to("meta")
+            self._as_one = True
 
     def __len__(self) -> int:
         return len(self._members)
@@ -41,18 +49,31 @@ class Ensemble:
 
     def __call__(self, *inputs: Tensor | None) -> Any:
         """Return what the members say of inputs (S, ...): one each on the first axis."""
-        if self._stacked:
+        if self._stacked and self._as_one:
             axes = tuple(None if i is None else 0 for i in inputs)
-            return vmap(self._call, in_dims=(0, 0, *axes))(
-                self._params, self._buffers, *inputs
-            )
+            try:
+                return vmap(self._call, in_dims=(0, 0, *axes))(
+                    self._params, self._buffers, *inputs
+                )
+            except (RuntimeError, ValueError, TypeError) as error:
+                # If the module itself is at fault, it will say so when called alone.
+                logger.info("members are called one after another: %s", error)
+                self._as_one = False
         outputs = [
-            member(*(None if i is None else i[s] for i in inputs))
-            for s, member in enumerate(self._members)
+            self._member(s)(*(None if i is None else i[s] for i in inputs))
+            for s in range(len(self))
         ]
         if isinstance(outputs[0], Tensor):
             return torch.stack(outputs)
         return tuple(torch.stack(part) for part in zip(*outputs, strict=True))
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Let the members act as when they are used, not as when they learn."""
+        with ExitStack() as stack:
+            for module in [self._base] if self._stacked else self._members:
+                stack.enter_context(evaluating(module))
+            yield
 
     def clip(self, norm: float) -> None:
         """Bring each member's own gradient to at most this norm."""
@@ -68,14 +89,22 @@ class Ensemble:
         for g in gradients:
             g.mul_(factor.reshape(-1, *[1] * (g.dim() - 1)))
 
+    def tensors(self) -> list[Tensor]:
+        """Return the parameters, and the buffers that a module may move by itself."""
+        if self._stacked:
+            buffers = list(self._buffers.values())
+        else:
+            buffers = [b for member in self._members for b in member.buffers()]
+        return self.parameters() + [b for b in buffers if b.is_floating_point()]
+
     def state(self) -> list[Tensor]:
-        """Return a copy of all parameters."""
-        return [p.detach().clone() for p in self.parameters()]
+        """Return a copy of :meth:`tensors`."""
+        return [t.detach().clone() for t in self.tensors()]
 
     def load(self, state: Sequence[Tensor]) -> None:
-        """Take parameters as :meth:`state` gave them."""
+        """Take tensors as :meth:`state` gave them."""
         with torch.no_grad():
-            for mine, given in zip(self.parameters(), state, strict=True):
+            for mine, given in zip(self.tensors(), state, strict=True):
                 mine.copy_(given)
 
     def members(self) -> list[nn.Module]:
@@ -85,10 +114,21 @@ class Ensemble:
         found = []
         for s, member in enumerate(self._members):
             mine = copy.deepcopy(member)
-            values = {name: p.detach()[s] for name, p in self._params.items()}
+            stacked = {**self._params, **self._buffers}
+            values = {name: t.detach()[s] for name, t in stacked.items()}
             mine.load_state_dict(values, strict=False)
             found.append(mine)
         return found
+
+    def _member(self, s: int) -> Callable[..., Any]:
+        """Return a member to be called on its own."""
+        if not self._stacked:
+            return self._members[s]
+        params, buffers = (
+            {name: t[s] for name, t in stacked.items()}
+            for stacked in (self._params, self._buffers)
+        )
+        return partial(self._call, params, buffers)
 
     def _call(self, params: Any, buffers: Any, *inputs: Any) -> Any:
         return functional_call(self._base, (params, buffers), inputs)

@@ -18,6 +18,7 @@ from pyomo_csg.learn.task import Task
 _HOLDOUT = 0.2
 _EPOCHS = 25
 _LEAST_SCALE = 0.05
+_SKILL = 0.99  # of a constant's error: what must be beaten
 _HIDDEN, _RECURRENT = (32,), (24,)
 
 
@@ -150,7 +151,7 @@ def _fit(
         free = ensemble(task.contexts[torch.as_tensor(batch)])
         return errors(batch, free, range(len(networks))).mean(dim=(1, 2))
 
-    best = [_Best(len(network.unit)) for network in networks]
+    best = [_Best(network) for network in networks]
     schedule = Schedule(_EPOCHS, 64, 3e-3, 1e-3)
     with task.journal.stage(stage, schedule.epochs) as bar:
 
@@ -168,17 +169,22 @@ def _fit(
         descend(ensemble, loss, early, schedule, task.rng(stage), keep)
     for network, found, constant in zip(networks, best, keep_first, strict=True):
         network.body.load_state_dict(found.state)
-        network.skill.copy_(torch.as_tensor((found.held < constant).astype(float)))
+        network.skill.copy_(
+            torch.as_tensor((found.held < _SKILL * constant).astype(float))
+        )
         network.requires_grad_(False)
     return networks
 
 
 class _Best:
-    """The state of a body at the epoch that did best on what was held out."""
+    """The state of a body at the epoch that did best on what was held out.
 
-    def __init__(self, numbers: int):
-        self.held = np.full(numbers, np.inf)
-        self.state: dict[str, Any] = {}
+    Where nothing could be held out, no epoch did, and there is no skill to tell of.
+    """
+
+    def __init__(self, network: Forecast):
+        self.held = np.full(len(network.unit), np.inf)
+        self.state: dict[str, Any] = network.body.state_dict()
 
     def offer(self, held: np.ndarray, body: nn.Module) -> None:
         if held.mean() < self.held.mean():
@@ -195,8 +201,7 @@ def _new(
     network.scale_to(task, targets)
     network.requires_grad_(True)
     if positive:
-        least = _LEAST_SCALE * np.median(task.omega.spread.numpy())
-        network.offset.clamp_(min=float(max(least * 1e-6, 1e-300)))
+        network.offset.clamp_(min=_LEAST_SCALE * task.omega.spread)
     return network
 
 

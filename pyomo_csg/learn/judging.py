@@ -33,6 +33,8 @@ def decisions_on(
     task: Task, body: nn.Module, rows: np.ndarray, head: Any = None
 ) -> np.ndarray:
     """Return a body's decisions (n, s) on rows; NaN where there is none."""
+    if not len(rows):
+        return np.empty((0, len(task.oracle.two_stage.first_stage_variables)))
     scenarios, weights = task.scenarios_on(body, rows, head)
     return task.oracle.solve(
         scenarios,
@@ -41,6 +43,31 @@ def decisions_on(
         progress=False,
         fresh=True,
     ).decision
+
+
+def expected_losses(
+    task: Task,
+    body: nn.Module,
+    rows: np.ndarray,
+    likely: Likely,
+    head: Any = None,
+) -> np.ndarray:
+    """Return what decisions on rows cost in the mean over likely outcomes (n,).
+
+    NaN where there is no decision, or no recourse for one of the outcomes.
+    """
+    outcomes = likely.draw(rows, _DRAWS, task.rng("expected losses"))
+    decisions = np.repeat(
+        decisions_on(task, body, rows, head), outcomes.shape[1], axis=0
+    )
+    flat = outcomes.reshape(-1, outcomes.shape[2])
+    costs = np.full(len(flat), np.nan)
+    made = np.flatnonzero(np.isfinite(decisions).all(axis=1))
+    if len(made):
+        costs[made] = task.oracle.cost(
+            decisions[made], flat[made], on_error="record", progress=False, fresh=True
+        )
+    return costs.reshape(len(rows), -1).mean(axis=1)
 
 
 def mean_loss(
@@ -53,18 +80,8 @@ def mean_loss(
     """Return what decisions on some of the rows cost over many likely outcomes."""
     rng = task.rng("mean loss")
     some = rng.choice(rows, min(_ROWS, len(rows)), replace=False)
-    outcomes = likely.draw(some, _DRAWS, rng)
-    decisions = np.repeat(
-        decisions_on(task, body, some, head), outcomes.shape[1], axis=0
-    )
-    flat = outcomes.reshape(-1, outcomes.shape[2])
-    made = np.isfinite(decisions).all(axis=1)
-    if not made.all():
-        return float("inf")
-    costs = task.oracle.cost(
-        decisions, flat, on_error="record", progress=False, fresh=True
-    )
-    return float("inf") if np.isnan(costs).any() else float(costs.mean())
+    losses = expected_losses(task, body, some, likely, head)
+    return float("inf") if np.isnan(losses).any() else float(losses.mean())
 
 
 def best_of(

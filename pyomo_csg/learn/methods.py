@@ -168,8 +168,6 @@ class Method:
 
     def _split(self) -> Folds:
         everything = np.arange(len(self._task.history))
-        if len(everything) < 5:
-            return Folds([everything], [everything[:0]])
         seed = (
             None
             if self._task.history.panels

@@ -150,7 +150,7 @@ class Judge:
         """Look at the members as they are, and return the mean held-out loss."""
         if not self._rows.size:
             return {}
-        with torch.no_grad():
+        with torch.no_grad(), self._ensemble.evaluating():
             losses = self._task.mmd(*self._generate(self._rows), self._rows).numpy()
         found = float((self._shares * losses).sum())
         if found < self.least:

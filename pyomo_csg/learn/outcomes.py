@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestRegressor
 
 from pyomo_csg.learn.omega import spread_of
@@ -138,9 +139,19 @@ def forest_weights(
     forest.fit(
         features[rows], targets[rows] if targets.shape[1] > 1 else targets[rows, 0]
     )
-    leaves = forest.apply(features)
+    within = _leaves(forest, features)
+    seen = within[rows]
+    sizes = np.maximum(np.asarray(seen.sum(axis=0)).ravel(), 1)
     weights = np.zeros((len(features), len(features)))
-    for tree in range(leaves.shape[1]):
-        same = leaves[:, tree, None] == leaves[rows, tree]
-        weights[:, rows] += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
-    return weights / leaves.shape[1]
+    weights[:, rows] = (within @ (seen / sizes).T).toarray() / _TREES
+    return weights
+
+
+def _leaves(forest: RandomForestRegressor, features: np.ndarray) -> csr_array:
+    """Return which leaves of all trees (n, leaves) rows are in: 1, or else 0."""
+    nodes = [tree.tree_.node_count for tree in forest.estimators_]
+    found = forest.apply(features) + np.cumsum([0, *nodes[:-1]])
+    starts = np.arange(0, found.size + 1, found.shape[1])
+    return csr_array(
+        (np.ones(found.size), found.ravel(), starts), (len(features), sum(nodes))
+    )

@@ -51,13 +51,14 @@ def search(
     """
     drawn = ParameterSampler(_SPACE, config.search - 1, random_state=seed)
     settings = [config, *(replace(config, **one) for one in drawn)]
-    found, losses = [], []
+    found, held, losses = [], [], []
     with journal.stage("search", len(settings), "fit") as bar:
         for number, mine in enumerate(settings):
             found.append(fit(mine, f"search {number}"))
-            losses.append(_mean(found[-1].held_out()))
+            held.append(found[-1].held_out())
+            losses.append(_mean(held[-1]))
             bar.step(loss=losses[-1], best=min(losses))
-    best = int(np.argmin(losses))
+    best = int(np.argmin(_filled(np.stack(held)).mean(axis=1)))
     found[best].contest["settings"] = {
         name: getattr(settings[best], name) for name in _SPACE
     }
@@ -87,16 +88,16 @@ def smallest(
     fits: list[Found] = []
     for count in counts:
         found = fit(count)
-        if seconds is not None and _seconds(decide, found) > seconds:
+        slow = seconds is not None and _seconds(decide, found) > seconds
+        if slow and fits:
             logger.info("K = %d takes more than %g s a decision", count, seconds)
-            if fits:
-                break
+            break
         fits.append(found)
-        if seconds is not None and len(fits) == 1 and _seconds(decide, found) > seconds:
+        if slow:
             logger.warning("Even K = %d takes more than %g s", count, seconds)
             break
     losses = np.stack([found.held_out() for found in fits])
-    filled = np.where(np.isnan(losses), np.nanmax(losses), losses)
+    filled = _filled(losses)
     best = int(np.argmin(filled.mean(axis=1)))
     apart = filled - filled[best]
     error = apart.std(axis=1) / math.sqrt(losses.shape[1])
@@ -121,6 +122,12 @@ def _seconds(decide: Callable[[Found], Any], found: Found) -> float:
         decide(found)
         times.append(time.perf_counter() - start)
     return float(np.median(times))
+
+
+def _filled(losses: np.ndarray) -> np.ndarray:
+    """Return losses with the worst that there was where there is none."""
+    known = losses[~np.isnan(losses)]
+    return np.where(np.isnan(losses), known.max() if known.size else 0.0, losses)
 
 
 def _mean(losses: np.ndarray) -> float:

@@ -15,7 +15,7 @@ from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.kernels import kernel_of, mmd_loss
-from pyomo_csg.learn.networks import OmegaHead, TaskNet, scenarios_of
+from pyomo_csg.learn.networks import OmegaHead, TaskNet, evaluating, scenarios_of
 from pyomo_csg.learn.omega import Omega, omega_of, spread_of
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.solve import Oracle
@@ -100,8 +100,9 @@ class Task:
             progress=False,
             fresh=True,
         )
-        spread = float(np.nanstd(costs)) if np.isfinite(costs).any() else 0.0
-        return spread if spread > 0 else max(1.0, float(np.nanmax(np.abs(costs))))
+        known = costs[np.isfinite(costs)]
+        spread = float(known.std()) if len(known) else 0.0
+        return spread if spread > 0 else float(np.abs(known).max(initial=1.0))
 
     def rng(self, stage: str) -> np.random.Generator:
         """Return random numbers of a stage's own: the same whatever ran before it."""
@@ -125,7 +126,7 @@ class Task:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K) of a body on some rows."""
         head = head or self.head
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(body):
             raw = torch.as_tensor(self.history.contexts[rows])
             free = body(self.contexts[torch.as_tensor(rows)])
             found = scenarios_of(free, head, head.frame(raw))

@@ -23,12 +23,10 @@ from pyomo_csg.solve.linear import LinearStrategy
 from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticStrategy
 from pyomo_csg.solve.recourse import RecourseSolver
 from pyomo_csg.solve.sensitivity import (
-    Response,
+    Optima,
     coincides,
     decision_movement,
-    decision_response,
     is_degenerate,
-    joined,
     value_movement,
 )
 
@@ -203,14 +201,16 @@ class HighsEngine:
         """
         n, count = outcomes.shape[:2]
         blocks = evaluate(self._compiled, scenarios)
-        optima, troubles = self._optima(blocks, weights)
-        cases = np.array(sorted(optima), dtype=int)
-        decisions = np.array(
-            [optima[i][0].x[: len(self._compiled.first)] for i in cases]
-        )
+        optima, is_smooth, troubles = self._optima(blocks, weights)
+        cases = np.array([i for i in range(n) if i not in troubles], dtype=int)
+        losses, gradients = np.full(n, np.nan), np.full(scenarios.shape, np.nan)
+        if not len(cases):
+            return losses, gradients, is_smooth, troubles
+        optima = optima.at(cases)
+        decisions = optima.x[:, : len(self._compiled.first)]
         costs, slopes, smooth, failed = self._recourse.gradients(
-            np.repeat(decisions.reshape(len(cases), -1), count, axis=0),
-            outcomes[cases].reshape(len(cases) * count, -1),
+            np.repeat(decisions, count, axis=0),
+            outcomes[cases].reshape(-1, outcomes.shape[-1]),
         )
         share = shares[cases].reshape(-1)
         for place, trouble in failed.items():
@@ -218,59 +218,51 @@ class HighsEngine:
                 troubles[int(cases[place // count])] = trouble
         unneeded = share == 0
         costs[unneeded], slopes[unneeded], smooth[unneeded] = 0.0, 0.0, True
-        mean = (share[:, None] * slopes).reshape(len(cases), count, -1).sum(axis=1)
-        losses, gradients = np.full(n, np.nan), np.full(scenarios.shape, np.nan)
+        shape = (len(cases), count, decisions.shape[1])
+        mean = (share[:, None] * slopes).reshape(shape).sum(axis=1)
+        movement = decision_movement(self._compiled, blocks[cases], optima, mean)
+        flat = scenarios[cases].reshape(-1, scenarios.shape[-1])
         losses[cases] = (share * costs).reshape(len(cases), count).sum(axis=1)
-        gradients[cases] = self._pulled_back(blocks, optima, mean, scenarios[cases])
-        is_smooth = np.zeros(n, bool)
-        is_smooth[cases] = smooth.reshape(len(cases), count).all(axis=1)
-        is_smooth[cases] &= [optima[i][2] for i in cases]
+        gradients[cases] = movement.pulled_back(self._compiled, flat).reshape(
+            len(cases), *scenarios.shape[1:]
+        )
+        is_smooth[cases] &= smooth.reshape(len(cases), count).all(axis=1)
         gradients[np.isnan(losses)] = np.nan
+        is_smooth &= ~np.isnan(losses)
         return losses, gradients, is_smooth, troubles
 
     def _optima(
         self, blocks: Blocks, weights: np.ndarray
-    ) -> tuple[dict[int, tuple[Found, Response, bool]], Troubles]:
-        """Return each case's optimum, how its decision moves, and if it is smooth."""
-        bad = blocks.unusable()
+    ) -> tuple[Optima, np.ndarray, Troubles]:
+        """Return the optima of all cases as those of linear programs, integers held."""
+        bad, strategy = blocks.unusable(), self._strategy(weights.shape[1])
         troubles: Troubles = {int(i): bad_data() for i in np.flatnonzero(bad)}
-        optima = {}
-        for i in map(int, np.flatnonzero(~bad)):
+        linear = self._held(weights.shape[1])
+        held = np.zeros((len(bad), linear.layout.columns))
+        for i in map(int, np.flatnonzero(~bad) if self._compiled.integer else ()):
             try:
-                found = self._held_found(blocks[i], weights[i])
+                held[i] = strategy.solve(blocks[i], weights[i]).x
             except SolverTrouble as trouble:
                 troubles[i] = trouble
-                continue
-            program = self._held(weights.shape[1]).program
-            response = decision_response(self._compiled, program.highs, len(found.x))
-            optima[i] = found, response, self._is_smooth(found, blocks[i])
-        return optima, troubles
-
-    def _pulled_back(
-        self,
-        blocks: Blocks,
-        optima: dict[int, tuple[Found, Response, bool]],
-        slopes: np.ndarray,
-        scenarios: np.ndarray,
-    ) -> np.ndarray:
-        """Return d (slope @ y) / d zeta for each case that has an optimum."""
-        if not optima:
-            return np.zeros_like(scenarios)
-        movements = [
-            decision_movement(self._compiled, blocks[i], found, response, slope)
-            for (i, (found, response, _)), slope in zip(
-                sorted(optima.items()), slopes, strict=True
-            )
-        ]
-        flat = scenarios.reshape(-1, scenarios.shape[-1])
-        gradient = joined(movements).pulled_back(self._compiled, flat)
-        return gradient.reshape(scenarios.shape)
+        cases = np.array([i for i in range(len(bad)) if i not in troubles], dtype=int)
+        optima = Optima.empty(
+            len(bad), linear.layout.n1, linear.layout.columns, linear.layout.rows
+        )
+        smooth = np.zeros(len(bad), bool)
+        found, smooth[cases], failed = linear.optima(
+            blocks[cases],
+            weights[cases],
+            held[cases] if self._compiled.integer else None,
+        )
+        optima.put(cases, found)
+        troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
+        return optima, smooth, troubles
 
     def _is_smooth(self, found: Found, blocks: Blocks) -> bool:
         program = self._held(len(blocks.row_lower)).program
         return (
             found.unique
-            and not coincides(self._compiled, blocks)
+            and not bool(coincides(self._compiled, blocks))
             and not is_degenerate(program.highs, found.x, program.arrays)
         )
 

@@ -13,6 +13,7 @@ from pyomo_csg.solve.engine import Found, SolverTrouble, Stats
 from pyomo_csg.solve.face import is_unique
 from pyomo_csg.solve.face_search import FaceSearch
 from pyomo_csg.solve.highs import DUAL_SIMPLEX, HighsProgram
+from pyomo_csg.solve.sensitivity import Optima, coincides
 
 _MOST_BASES = 20_000
 
@@ -108,6 +109,37 @@ class LinearStrategy:
         decisions = x[:, : self.layout.n1]
         return decisions, stack.values_of(x), unique, troubles
 
+    def optima(
+        self, blocks: Blocks, weights: np.ndarray, held: np.ndarray | None = None
+    ) -> tuple[Optima, np.ndarray, dict[int, SolverTrouble]]:
+        """Return optima with what their bases say, which of them are smooth, and troubles.
+
+        As :meth:`solve` for blocks with two leading axes. Where an optimum is not smooth
+        another basis, or another decision, is as good.
+        """
+        stack, layout = self.layout.stack(blocks, weights), self.layout
+        if held is not None:
+            whole, values = layout.integer, np.round(held)
+            stack.column_lower = np.where(whole, values, stack.column_lower)
+            stack.column_upper = np.where(whole, values, stack.column_upper)
+        found = Optima.empty(len(weights), layout.n1, layout.columns, layout.rows)
+        troubles: dict[int, SolverTrouble] = {}
+        for i in range(len(weights)):
+            try:
+                self.program.load(stack[i])
+                self.program.run()
+            except SolverTrouble as trouble:
+                troubles[i] = trouble
+                continue
+            found.read(i, self.program.highs, self.program.scale)
+        lower = _beside(len(weights), stack.column_lower, stack.row_lower)
+        upper = _beside(len(weights), stack.column_upper, stack.row_upper)
+        smooth = is_unique(stack.cost, found.column_dual, found.row_dual)
+        smooth &= ~coincides(layout.compiled, blocks) & ~found.degenerate(
+            (lower, upper)
+        )
+        return found, smooth, troubles
+
     def search(
         self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
     ) -> float:
@@ -115,3 +147,8 @@ class LinearStrategy:
         arrays = self.layout.arrays(blocks, weights)
         basis = self.program.highs.getBasis()
         return self._face.search(found, arrays, blocks, outcome, basis)
+
+
+def _beside(cases: int, *parts: np.ndarray) -> np.ndarray:
+    """Return arrays side by side (cases, ...), each its own or shared by all cases."""
+    return np.hstack([np.broadcast_to(part, (cases, part.shape[-1])) for part in parts])

@@ -78,87 +78,124 @@ def value_movement(
 
 
 @dataclass(frozen=True)
-class Response:
-    """How decisions move with the sides of rows, by the basis that HiGHS holds.
+class Optima:
+    """Optima of many linear programs, with what their bases say.
 
     Attributes
     ----------
-    prices : array (s, rows)
-        d y / d side.
-    nonbasic : array (columns,) of bool
-        Which columns stand at a bound.
+    x, column_dual : array (n, columns)
+    row_dual, activity : array (n, rows)
+    prices : array (n, s, rows)
+        How each decision moves with the sides of the rows.
+    basic : array (n, columns + rows) of bool
     """
 
+    x: np.ndarray
+    column_dual: np.ndarray
+    row_dual: np.ndarray
+    activity: np.ndarray
     prices: np.ndarray
-    nonbasic: np.ndarray
+    basic: np.ndarray
 
+    @classmethod
+    def empty(cls, cases: int, decisions: int, columns: int, rows: int) -> Optima:
+        """Return room for so many."""
+        return cls(
+            np.full((cases, columns), np.nan),
+            np.zeros((cases, columns)),
+            np.zeros((cases, rows)),
+            np.zeros((cases, rows)),
+            np.zeros((cases, decisions, rows)),
+            np.zeros((cases, columns + rows), bool),
+        )
 
-def decision_response(compiled: CompiledModel, highs: Any, columns: int) -> Response:
-    """Read off the basis how each decision moves: a transposed solve for each."""
-    n1, basics = len(compiled.first), _basics(highs)
-    prices = np.zeros((n1, len(basics)))
-    unit = np.zeros(len(basics))
-    for place in np.flatnonzero((basics >= 0) & (basics < n1)):
-        unit[place] = 1.0
-        _, prices[basics[place]] = highs.getBasisTransposeSolve(unit)
-        unit[place] = 0.0
-    nonbasic = np.ones(columns, bool)
-    nonbasic[basics[basics >= 0]] = False
-    return Response(prices, nonbasic)
+    def read(self, case: int, highs: Any, scale: float) -> None:
+        """Take a case from HiGHS, whose costs were multiplied by a scale."""
+        found, columns = highs.getSolution(), self.x.shape[1]
+        self.x[case], self.activity[case] = found.col_value, found.row_value
+        self.column_dual[case] = found.col_dual
+        self.row_dual[case] = found.row_dual
+        self.column_dual[case] /= scale
+        self.row_dual[case] /= scale
+        basics = _basics(highs)
+        self.basic[case, np.where(basics >= 0, basics, columns - 1 - basics)] = True
+        unit = np.zeros(len(basics))
+        decisions = self.prices.shape[1]
+        for place in np.flatnonzero((basics >= 0) & (basics < decisions)):
+            unit[place] = 1.0
+            _, self.prices[case, basics[place]] = highs.getBasisTransposeSolve(unit)
+            unit[place] = 0.0
+
+    def at(self, cases: np.ndarray) -> Optima:
+        """Return those of some cases."""
+        return Optima(*(getattr(self, f.name)[cases] for f in fields(self)))
+
+    def put(self, cases: np.ndarray, others: Optima) -> None:
+        """Take others in the places of some cases."""
+        for f in fields(self):
+            getattr(self, f.name)[cases] = getattr(others, f.name)
+
+    def degenerate(self, sides: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Say where (n,) a basic place stands at one of its sides (n, places)."""
+        values = np.hstack([self.x, self.activity])
+        slack = _AT_BOUND * (1 + np.abs(values))
+        touching = (values - sides[0] < slack) | (sides[1] - values < slack)
+        return np.asarray((self.basic & touching).any(axis=1))
 
 
 def decision_movement(
-    compiled: CompiledModel,
-    blocks: Blocks,
-    found: Found,
-    response: Response,
-    slope: np.ndarray,
+    compiled: CompiledModel, blocks: Blocks, optima: Optima, slopes: np.ndarray
 ) -> Movement:
-    """How ``slope @ y`` moves, y being zeta-SAA's decision.
+    """How ``slope @ y`` moves, y being zeta-SAA's decision, case by case and block by block.
 
     Parameters
     ----------
-    slope : array (s,)
+    blocks : Blocks
+        With two leading axes: cases, blocks.
+    slopes : array (n, s)
     """
     n1, m1 = len(compiled.first), len(compiled.first_rows)
-    count = len(blocks.row_lower)
-    assert found.column_dual is not None and found.row_dual is not None
-    prices = (slope @ response.prices)[m1:].reshape(count, -1)
-    all_x = _columns(compiled, found.x, count)
+    cases, count = blocks.row_lower.shape[:2]
+    n2 = len(compiled.recourse)
+    prices = np.einsum("ns,nsr->nr", slopes, optima.prices)[:, m1:]
+    m2 = len(compiled.recourse_rows)
+    prices = prices.reshape(cases * count, m2)
+    first = np.repeat(optima.x[:, :n1], count, axis=0)
+    all_x = np.hstack([first, optima.x[:, n1:].reshape(cases * count, n2)])
     rows = compiled.recourse_rows
-    column = np.zeros((count, len(compiled.recourse)))
+    column = np.zeros((cases * count, n2))
     if not compiled.recourse.certain:
         recourse = rows.column >= n1
-        used = -prices[:, rows.row[recourse]] * blocks.entries[:, recourse]
+        entries = blocks.entries.reshape(cases * count, blocks.entries.shape[-1])[
+            :, recourse
+        ]
+        used = -prices[:, rows.row[recourse]] * entries
         for entry, place in enumerate(rows.column[recourse] - n1):
             column[:, place] += used[:, entry]
-        column *= response.nonbasic[n1:].reshape(count, -1)
+        nonbasic = ~optima.basic[:, n1 : optima.x.shape[1]]
+        column *= nonbasic.reshape(cases * count, n2)
     return Movement(
         prices,
         column,
         _entry_movement(compiled, prices, all_x),
         np.zeros_like(all_x),
-        np.zeros((count, 1)),
-        found.row_dual[m1:].reshape(count, -1) >= 0,
-        found.column_dual[n1:].reshape(count, -1) >= 0,
+        np.zeros((cases * count, 1)),
+        optima.row_dual[:, m1:].reshape(cases * count, m2) >= 0,
+        optima.column_dual[:, n1:].reshape(cases * count, n2) >= 0,
     )
 
 
-def joined(movements: list[Movement]) -> Movement:
-    """Put the blocks of many movements one after another."""
-    return Movement(
-        *(
-            np.concatenate([getattr(movement, f.name) for movement in movements])
-            for f in fields(Movement)
-        )
-    )
+def coincides(compiled: CompiledModel, blocks: Blocks) -> np.ndarray:
+    """Say where (...) two sides that are not one number have met, so that either may move.
 
-
-def coincides(compiled: CompiledModel, blocks: Blocks) -> bool:
-    """Whether two sides that are not one number have met, so that either may move."""
+    Blocks have one more axis: the scenarios of a case.
+    """
     rows = (blocks.row_lower == blocks.row_upper) & ~compiled.recourse_rows.equality
-    columns = blocks.column_lower == blocks.column_upper
-    return bool(rows.any() or (columns.any() and not compiled.recourse.certain))
+    found = rows.any(axis=(-1, -2))
+    if not compiled.recourse.certain:
+        columns = blocks.column_lower == blocks.column_upper
+        found = found | columns.any(axis=(-1, -2))
+    return np.asarray(found)
 
 
 def is_degenerate(highs: Any, x: np.ndarray, arrays: Any) -> bool:

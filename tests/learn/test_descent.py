@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from pyomo_csg.learn.descent import Schedule, batches, descend
 from pyomo_csg.learn.ensemble import Ensemble
@@ -129,3 +130,34 @@ def test_the_same_seed_gives_the_same_members_and_torchs_own_numbers_are_left_al
     assert torch.equal(torch.random.get_rng_state(), before)
     assert torch.equal(found[0], found[1])
     assert not torch.equal(found[0], found[2])
+
+
+class Dropping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, 1, dtype=torch.float64))
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(x * self.weight)
+
+
+def test_what_a_module_draws_depends_on_the_seed_alone():
+    def trained(seed):
+        ensemble = Ensemble([Dropping()])
+        before = torch.random.get_rng_state()
+        descend(
+            ensemble,
+            lambda rows: (
+                (ensemble(torch.ones(1, 5, 1).double()) - 3).square().mean((1, 2))
+            ),
+            [np.arange(5)],
+            Schedule(5, 5, rate=0.1),
+            np.random.default_rng(seed),
+        )
+        assert torch.equal(before, torch.random.get_rng_state())
+        return ensemble.members()[0].weight.item()
+
+    first = trained(0)
+    torch.rand(3)
+    assert trained(0) == first != trained(1)

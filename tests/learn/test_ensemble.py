@@ -135,3 +135,104 @@ def test_members_keep_buffers_and_may_take_and_give_several_tensors():
     assert summed[:, 0].tolist() == [16, 19]
     assert together(one, None)[1][:, 0].tolist() == [6, 9]
     assert [member.factor.item() for member in together.members()] == [2, 3]
+
+
+class Normed(nn.Module):
+    """A body with what torch cannot call as one, or what it must keep track of."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.first, self.layer = nn.Linear(3, 8), layer
+        self.last = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.last(self.layer(torch.relu(self.first(x))))[..., None]
+
+
+class Branching(nn.Module):
+    """A body whose way depends on its numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.layer = nn.Linear(3, 2), nn.Identity()
+
+    def forward(self, x):
+        found = self.first(x)
+        return (found if float(found.detach().sum()) > 0 else 2 * found)[..., None]
+
+
+LAYERS = {
+    "batch norm": lambda: Normed(nn.BatchNorm1d(8)),
+    "no dropout yet": lambda: Normed(nn.Dropout(0.0)),
+    "spectral norm": lambda: Normed(nn.utils.spectral_norm(nn.Linear(8, 8))),
+    "branching": Branching,
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_modules_that_torch_cannot_call_as_one_are_trained_all_the_same(name):
+    torch.manual_seed(0)
+    bodies = [LAYERS[name]().double() for _ in range(3)]
+    alone = copy.deepcopy(bodies)
+    together = Ensemble(bodies)
+    optimizer = torch.optim.SGD(together.parameters(), 0.01)
+    for batch in inputs((3, 6, 3)):
+        step(together, together(batch), optimizer, together.clip)
+    for s, body in enumerate(alone):
+        optimizer = torch.optim.SGD(body.parameters(), 0.01)
+        for batch in inputs((3, 6, 3)):
+
+            def clip(norm, body=body):
+                nn.utils.clip_grad_norm_(body.parameters(), norm)
+
+            step(body, body(batch[s]), optimizer, clip)
+    contexts = inputs((3, 6, 3))[0]
+    for s, body in enumerate(together.members()):
+        found, expected = body.eval()(contexts[s]), alone[s].eval()(contexts[s])
+        # torch's clipping adds 1e-6 to the norm that it divides by.
+        assert found.detach().numpy() == pytest.approx(
+            expected.detach().numpy(), rel=1e-4, abs=1e-6
+        )
+
+
+def test_dropout_is_other_for_each_member_and_none_in_use():
+    member = Normed(nn.Dropout(0.5)).double()
+    together = Ensemble([member, member])
+    batch = inputs((6, 3))[0].expand(2, 6, 3)
+
+    torch.manual_seed(0)
+    one, other = together(batch)
+    assert not torch.equal(one, other)
+
+    with together.evaluating():
+        found = together(batch)
+    assert torch.equal(found[0], found[1])
+    assert found[0].detach().numpy() == pytest.approx(
+        member.eval()(batch[0]).detach().numpy()
+    )
+    assert not torch.equal(*together(batch))
+
+
+def test_a_state_has_what_a_batch_norm_keeps_track_of():
+    together = Ensemble([Normed(nn.BatchNorm1d(8)).double()])
+    before = together.state()
+    together(inputs((1, 6, 3))[0])
+    (moved,) = together.members()
+    together.load(before)
+    (back,) = together.members()
+
+    assert moved.layer.running_mean.abs().max() > 0
+    assert not back.layer.running_mean.any()
+
+
+def test_a_module_that_fails_says_so_itself():
+    class Failing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
+
+        def forward(self, x):
+            raise ValueError("no such context")
+
+    with pytest.raises(ValueError, match="no such context"):
+        Ensemble([Failing()])(inputs((1, 6, 3))[0])

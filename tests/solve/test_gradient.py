@@ -102,3 +102,89 @@ def test_a_side_that_another_has_met_is_no_smooth_place():
     found = csg.Oracle(m).solve([[0.0], [5.0]], gradient=True)
     assert not found.smooth
     assert found.gradient[:, 0] == pytest.approx([-1, 0])
+
+
+MANY = ["newsvendor", "cep1", "farmer", "nonlinear_data", "integers", "piecewise"]
+
+
+def charged_one_by_one(oracle, zetas, omegas):
+    """Return losses (n, M) and gradients (n, M, K, p), an outcome at a time."""
+    found = [
+        oracle.loss_gradient(zetas, omegas[:, m], weights=WEIGHTS, fresh=True)
+        for m in range(omegas.shape[1])
+    ]
+    losses = np.stack([one.loss for one in found], axis=1)
+    return losses, np.stack([one.gradient for one in found], axis=1)
+
+
+@pytest.mark.parametrize("name", [*MANY, "cvar_portfolio"])
+def test_many_outcomes_are_charged_as_the_weighted_mean_of_single_ones(name):
+    model = cvar_portfolio.build(4, 2) if name == "cvar_portfolio" else ZOO[name]()
+    rng = np.random.default_rng(1)
+    if name == "cvar_portfolio":
+        zetas, omegas = rng.normal(0.1, 1, (3, 3, 4)), rng.normal(0.1, 1, (3, 5, 4))
+    else:
+        zetas = np.array([scenarios(model, 3, seed) for seed in range(3)])
+        omegas = np.array([scenarios(model, 5, seed + 50) for seed in range(3)])
+    shares = rng.dirichlet(np.ones(5), 3)
+    oracle = csg.Oracle(model)
+    losses, gradients = charged_one_by_one(oracle, zetas, omegas)
+
+    weighted = oracle.loss_gradient(
+        zetas, omegas, weights=WEIGHTS, outcome_weights=shares, fresh=True
+    )
+    plain = oracle.loss_gradient(zetas, omegas, weights=WEIGHTS, fresh=True)
+
+    assert weighted.loss == pytest.approx((shares * losses).sum(axis=1))
+    assert weighted.gradient == pytest.approx(
+        np.einsum("nm,nmkp->nkp", shares, gradients), abs=1e-8
+    )
+    assert plain.loss == pytest.approx(losses.mean(axis=1))
+    assert plain.gradient == pytest.approx(gradients.mean(axis=1), abs=1e-8)
+
+
+MISSHAPEN = {
+    "fewer cases of outcomes": ((3, 5, 1), None, "3 cases, but 2 of scenarios"),
+    "fewer outcomes than cases": ((3, 1), None, "3 cases, but 2 of scenarios"),
+    "numbers that are not there": ((2, 5, 2), None, "outcomes: an array of shape"),
+    "weights of fewer outcomes": ((2, 5, 1), (2, 4), "outcome_weights"),
+    "weights of fewer cases": ((2, 5, 1), (3, 5), "outcome_weights"),
+}
+
+
+@pytest.mark.parametrize("name", MISSHAPEN)
+def test_outcomes_of_another_shape_are_refused(name):
+    outcomes, shares, words = MISSHAPEN[name]
+    oracle = csg.Oracle(newsvendor.build())
+    shares = None if shares is None else np.full(shares, 1 / shares[1])
+
+    with pytest.raises(csg.DataError, match=words):
+        oracle.loss_gradient(
+            np.full((2, 3, 1), 9.0), np.full(outcomes, 9.0), outcome_weights=shares
+        )
+
+
+def test_weights_of_outcomes_sum_to_one():
+    oracle = csg.Oracle(newsvendor.build())
+    with pytest.raises(csg.DataError, match="outcome_weights"):
+        oracle.loss_gradient(
+            np.full((1, 2, 1), 9.0),
+            np.full((1, 2, 1), 9.0),
+            outcome_weights=[[0.5, 0.6]],
+        )
+
+
+def test_a_batch_without_any_answer_has_no_gradient():
+    m = pyo.ConcreteModel("hopeless")
+    m.w = pyo.Param(mutable=True, initialize=1.0)
+    m.y = pyo.Var(bounds=(0, 1))
+    m.z = pyo.Var(bounds=(0, 1))
+    m.c = pyo.Constraint(expr=m.y + m.z >= m.w)
+    m.o = pyo.Objective(expr=m.y + 2 * m.z)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    oracle = csg.Oracle(m)
+
+    found = oracle.loss_gradient([[[5.0]], [[6.0]]], [[1.0], [1.0]], on_error="record")
+
+    assert np.isnan(found.loss).all()
+    assert [failure.case for failure in oracle.failures] == [0, 1]

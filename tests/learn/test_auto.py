@@ -1,0 +1,190 @@
+"""Candidates compared by hand, and the ones that a model of each kind has."""
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from scipy.stats import ttest_rel
+
+import pyomo_csg as csg
+from pyomo_csg.learn import candidates as module
+from pyomo_csg.learn import judging
+from pyomo_csg.learn.auto import compared, learn_auto
+from pyomo_csg.learn.candidates import Candidates
+from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.folds import folds_of
+from pyomo_csg.learn.history import History
+from pyomo_csg.learn.networks import FromFunction, LocationScaleHead
+from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.task import Task
+from tests.zoo import ZOO, scenarios
+
+NAN = float("nan")
+
+
+def test_the_best_is_told_with_its_margin_and_confidence():
+    losses = np.array(
+        [[3.0, 2.0, 4.0, 3.0], [1.0, 2.0, 2.0, 1.0], [2.0, 2.0, 2.0, 2.0]]
+    )
+
+    found = compared(["a", "b", "c"], losses)
+
+    # c - b is 1, 0, 0, 1: a mean of 1/2, a deviation of 1/2, an error of 1/4.
+    assert found["chosen"] == "b"
+    assert found["margin"] == pytest.approx(0.5)
+    assert found["confidence"] == pytest.approx(0.97725, abs=1e-5)
+    assert found["pairs_judged"] == 4
+    assert [row["name"] for row in found["candidates"]] == ["b", "c", "a"]
+    assert [row["loss"] for row in found["candidates"]] == [1.5, 2.0, 3.0]
+    assert [row["standard_error"] for row in found["candidates"]] == pytest.approx(
+        [0, 0.25, np.sqrt(0.75) / 2]
+    )
+
+
+def test_confidence_is_that_of_a_paired_test_on_many_pairs():
+    rng = np.random.default_rng(0)
+    shared = rng.normal(0, 10, 400)
+    losses = np.stack([shared + 0.1, shared]) + rng.normal(0, 1, (2, 400))
+
+    found = compared(["worse", "better"], losses)
+
+    p = ttest_rel(losses[0], losses[1], alternative="greater").pvalue
+    assert found["confidence"] == pytest.approx(1 - p, abs=0.01)
+
+
+def test_no_decision_counts_as_the_worst_cost_of_all():
+    losses = np.array([[0.0, NAN, 0.0, 0.0], [1.0, 1.0, 1.0, 8.0]])
+
+    found = compared(["hasty", "sound"], losses)
+
+    rows = {row["name"]: row for row in found["candidates"]}
+    assert rows["hasty"]["loss"] == 2.0
+    assert rows["hasty"]["unsolved"] == 1
+    assert rows["sound"]["unsolved"] == 0
+    assert found["chosen"] == "hasty"
+    assert compared(["hasty", "sound"], losses[:, :3])["margin"] == pytest.approx(2 / 3)
+
+
+def test_of_two_that_are_just_as_good_the_first_is_taken():
+    losses = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 3.0]])
+
+    found = compared(["a", "b", "c"], losses)
+
+    assert (found["chosen"], found["margin"], found["confidence"]) == ("a", 0.0, 0.5)
+
+
+def test_one_that_is_always_better_by_as_much_is_surely_better():
+    assert compared(["a", "b"], np.array([[1.0, 2.0], [0.0, 1.0]]))["confidence"] == 1.0
+    assert compared(["a", "b"], np.array([[1.0], [0.0]]))["confidence"] == 0.5
+
+
+def test_a_lone_candidate_is_the_best():
+    found = compared(["a"], np.array([[1.0, 2.0]]))
+    assert (found["chosen"], found["margin"], found["confidence"]) == ("a", 0.0, 0.5)
+
+
+def test_no_cost_at_all_is_an_error():
+    with pytest.raises(csg.DataError, match="give the model complete recourse"):
+        compared(["a", "b"], np.full((2, 3), NAN))
+
+
+@pytest.fixture(autouse=True)
+def few_steps(monkeypatch):
+    for name in ("_CONSTANT_STEPS", "_ATOM_STEPS", "_INTEGER_STEPS"):
+        monkeypatch.setattr(module, name, 2, raising=False)
+    monkeypatch.setattr(judging, "_DRAWS", 2)
+
+
+def task_on(model, outcomes=None, contexts=None, **config):
+    outcomes = scenarios(model, 24) if outcomes is None else outcomes
+    rng = np.random.default_rng(0)
+    contexts = rng.normal(size=(24, 2)) if contexts is None else contexts
+    settings = FitConfig(
+        **{
+            "mmd_epochs": 2,
+            "task_epochs": 1,
+            "loss_epochs": 2,
+            "folds": 2,
+            "starts": 1,
+            "hidden": (4,),
+            **config,
+        }
+    )
+    history = History(contexts, outcomes)
+    return Task(csg.Oracle(model), history, 2, settings, 0, Journal())
+
+
+def candidates_of(task, head=None, kind="mlp"):
+    return Candidates(task, folds_of(task), kind, head).all()
+
+
+def cost_only():
+    """Return a model whose uncertain prices stand in the objective alone."""
+    m = pyo.ConcreteModel("cost_only")
+    m.price = pyo.Param([1, 2], mutable=True, initialize=2.0)
+    m.y = pyo.Var([1, 2], bounds=(0, 3))
+    m.z = pyo.Var([1, 2], bounds=(0, 3))
+    m.need = pyo.Constraint([1, 2], rule=lambda m, i: m.y[i] + m.z[i] >= 3)
+    m.cap = pyo.Constraint(expr=m.y[1] + m.y[2] <= 4)
+    m.cost = pyo.Objective(
+        expr=1.5 * sum(m.y.values()) + sum(m.price[i] * m.z[i] for i in (1, 2))
+    )
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.price)
+    return m
+
+
+@pytest.mark.parametrize("build", [ZOO["quadratic"], cost_only])
+def test_without_a_gradient_loss_nets_take_its_place(build):
+    task = task_on(build())
+
+    found = candidates_of(task)
+
+    names = [candidate.name for candidate in found]
+    assert {"mmd", "constant", "Loss-Net 0.01x", "Loss-Net 10x"} <= set(names)
+    assert not any("direct" in name for name in names)
+    assert all(len(one.bodies) == len(one.heads) == 3 for one in found)
+
+
+def test_a_location_and_a_scale_without_a_gradient_follow_loss_nets_too():
+    task = task_on(ZOO["quadratic"]())
+    head = LocationScaleHead(
+        FromFunction(lambda x: np.full((len(x), 2), 4.0)),
+        FromFunction(lambda x: np.ones((len(x), 2))),
+        task.omega,
+    )
+
+    found = candidates_of(task, head)
+
+    assert len(found) > 1
+    assert all(one.heads == [head] * 3 for one in found)
+    contest = learn_auto(task, "constant", head).contest
+    assert contest["chosen"] in [one.name for one in found]
+
+
+def test_mmd_and_a_constant_are_always_among_the_candidates():
+    panels = np.random.default_rng(0).normal(size=(24, 3, 2))
+    for task, kind in (
+        (task_on(ZOO["newsvendor"]()), "mlp"),
+        (task_on(ZOO["integers"]()), "mlp"),
+        (task_on(ZOO["newsvendor"](), contexts=panels), "lstm"),
+    ):
+        names = [candidate.name for candidate in candidates_of(task, kind=kind)]
+        assert {"mmd", "constant"} <= set(names)
+        assert len(set(names)) == len(names) > 2
+
+
+def test_a_part_is_what_it_is_without_the_rows_that_it_has_not_seen():
+    task = task_on(ZOO["newsvendor"](), starts=2)
+    folds = folds_of(task)
+    outcomes = task.history.outcomes.copy()
+    held = folds.held_out[0]
+    outcomes[held] = outcomes[held[::-1]]
+    other = task_on(ZOO["newsvendor"](), outcomes, starts=2)
+
+    # The same outcomes in another order among the rows held out: Omega is the same.
+    for one, two in zip(candidates_of(task), candidates_of(other), strict=True):
+        mine, theirs = (
+            np.concatenate([p.detach().numpy().ravel() for p in body.parameters()])
+            for body in (one.bodies[0], two.bodies[0])
+        )
+        if "mmd" not in one.name:  # held-out rows say when that is to stop
+            assert mine == pytest.approx(theirs, abs=1e-12)

@@ -1,0 +1,137 @@
+"""New networks begin where the outcomes are."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pyomo_csg.learn.bodies import centers, dearest, free_outcomes, new_body
+from pyomo_csg.learn.networks import Constant, Feedforward, Recurrent
+from tests.learn.test_mmd import task_on
+
+KINDS = {"mlp": Feedforward, "linear": Feedforward, "constant": Constant}
+
+
+def clustered(counts=(30, 10), at=(5.0, 20.0), **config):
+    """Return a task whose demands are near a few numbers."""
+    rng = np.random.default_rng(0)
+    demands = np.repeat(at, counts) + rng.normal(0, 0.01, sum(counts))
+    contexts = rng.normal(size=(sum(counts), 1))
+    return task_on(contexts, demands[:, None], len(counts), **config)
+
+
+def everything(task):
+    return np.arange(len(task.history))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_body_starts_at_the_clusters_of_the_outcomes(kind):
+    task = clustered()
+    points = free_outcomes(task, everything(task))
+
+    body = new_body(task, kind, points, task.rng("start"))
+
+    assert isinstance(body, KINDS[kind])
+    middle = task.omega(body(torch.zeros(1, 1, dtype=torch.float64)))
+    near = 0.02 if kind == "constant" else 0.8 * task.omega.spread.item()
+    assert sorted(middle.flatten().tolist()) == pytest.approx([5, 20], abs=near)
+
+
+def test_a_kind_has_its_layers():
+    task = clustered(hidden=(7, 3))
+    layers = [
+        [part.out_features for part in body.modules() if isinstance(part, nn.Linear)]
+        for body in (
+            new_body(task, kind, None, task.rng("start")) for kind in ("mlp", "linear")
+        )
+    ]
+    assert layers == [[7, 3, 2], [2]]
+
+
+def test_a_panel_is_read_by_an_lstm():
+    rng = np.random.default_rng(0)
+    task = task_on(rng.normal(size=(9, 4, 2)), rng.uniform(5, 9, (9, 1)), 3)
+    points = free_outcomes(task, everything(task))
+
+    body = new_body(task, "lstm", points, task.rng("start"))
+
+    assert isinstance(body, Recurrent)
+    assert body(task.contexts).shape == (9, 3, 1)
+
+
+def test_learned_weights_start_at_the_shares_of_the_clusters():
+    task = clustered(weights="learned")
+    points = free_outcomes(task, everything(task))
+    body = new_body(task, "constant", points, task.rng("start"))
+
+    zetas, weights = task.scenarios_on(body, np.array([0]))
+
+    order = np.argsort(zetas[0, :, 0])
+    # A pair more in each: 31 and 11 of 42.
+    assert weights[0, order] == pytest.approx([31 / 42, 11 / 42])
+
+
+def test_the_users_module_is_copied():
+    task = clustered()
+    mine = nn.Linear(1, 2)
+
+    body = new_body(task, mine, free_outcomes(task, everything(task)), task.rng("a"))
+
+    assert body is not mine
+    assert torch.equal(body.weight, mine.weight)
+
+
+def test_the_seed_decides_and_torchs_own_numbers_are_left_alone():
+    task = clustered()
+    before = torch.random.get_rng_state()
+
+    one, same, other = (
+        new_body(task, "mlp", None, task.rng(name)) for name in ("a", "a", "b")
+    )
+
+    assert torch.equal(one.layers[0].weight, same.layers[0].weight)
+    assert not torch.equal(one.layers[0].weight, other.layers[0].weight)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_free_numbers_become_the_outcomes_again():
+    task = clustered()
+    rows = np.array([3, 0, 7])
+
+    free = free_outcomes(task, rows)
+
+    found = task.omega(torch.as_tensor(free)).numpy()
+    assert found == pytest.approx(task.history.outcomes[rows])
+
+
+def test_one_center_is_the_median_and_few_points_are_taken_themselves():
+    points = np.array([[1.0], [2.0], [9.0]])
+
+    assert centers(points, 1, 0).tolist() == [[2.0]]
+    assert sorted(centers(points, 3, 0).ravel()) == [1, 2, 9]
+    many = centers(points, 5, 0)
+    assert many.shape == (5, 1)
+    assert set(many.ravel()) <= {1.0, 2.0, 9.0}
+
+
+def test_the_dearest_rows_are_those_that_an_order_for_all_serves_worst():
+    # An unsold paper costs 0.9, a missed one 0.5 in this newsvendor: after an order near
+    # the middle, the smallest demands cost most.
+    rng = np.random.default_rng(0)
+    demands = rng.permutation(np.linspace(5.0, 25.0, 50))[:, None]
+    task = task_on(rng.normal(size=(50, 1)), demands)
+
+    found = dearest(task, np.arange(50))
+
+    assert sorted(demands[found, 0]) == pytest.approx(np.linspace(5, 25, 50)[:10])
+
+
+def test_the_dearest_are_counted_among_the_rows_given():
+    rng = np.random.default_rng(0)
+    demands = np.linspace(5.0, 25.0, 50)[:, None]
+    task = task_on(rng.normal(size=(50, 1)), demands)
+    rows = np.arange(30, 50)
+
+    found = dearest(task, rows)
+
+    assert sorted(rows[found]) == [30, 31, 32, 33]

@@ -1,0 +1,71 @@
+"""What decisions cost, against costs by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from pyomo_csg.learn.judging import best_of, mean_loss, true_losses
+from pyomo_csg.learn.networks import Constant
+from pyomo_csg.learn.outcomes import Own, Pool
+from tests.learn.test_direct import hard_to_serve, task_on
+
+ROWS = np.arange(8)
+
+
+def at(task, *needs):
+    """Return a body that gives these scenarios whatever the context."""
+    body = Constant(task.shape)
+    body.start_at(task.omega.inverse(torch.tensor(needs, dtype=torch.float64)[:, None]))
+    return body
+
+
+@pytest.fixture
+def task():
+    outcomes = np.array([4.0, 4.5, 5.0, 5.5, 6.0, 6.5, 6.8, 6.9])[:, None]
+    return task_on(hard_to_serve(), outcomes)
+
+
+def test_losses_are_the_costs_of_the_decisions(task):
+    rows = np.array([1, 4, 7])
+
+    found = true_losses(task, at(task, 5.0, 5.0), rows)
+
+    # Stock is 5: it costs 1 a unit, and what is missing costs 3.
+    assert found == pytest.approx([5.0, 5.0 + 3 * 1.0, 5.0 + 3 * 1.9])
+
+
+def test_there_is_none_without_a_decision_or_without_recourse(task):
+    assert np.isnan(true_losses(task, at(task, 5.0, 9.0), ROWS)).all()
+    # Stock is 4: needs above 6 cannot be met.
+    found = true_losses(task, at(task, 4.0, 4.0), ROWS)
+    assert np.isnan(found).tolist() == [False] * 5 + [True] * 3
+
+
+def test_no_rows_have_no_losses(task):
+    assert true_losses(task, at(task, 5.0, 5.0), ROWS[:0]).shape == (0,)
+
+
+def test_the_mean_over_likely_outcomes_is_that_of_all(task):
+    outcomes = task.history.outcomes
+    expected = np.mean(5.0 + 3 * np.maximum(outcomes - 5, 0))
+
+    assert mean_loss(task, at(task, 5.0, 5.0), ROWS, Own(outcomes)) == pytest.approx(
+        expected
+    )
+    drawn = mean_loss(task, at(task, 5.0, 5.0), ROWS, Pool(outcomes, ROWS))
+    assert drawn == pytest.approx(expected, rel=0.2)
+
+
+@pytest.mark.parametrize("needs", [(5.0, 9.0), (4.0, 4.0)])
+def test_what_cannot_always_be_done_costs_without_end(task, needs):
+    own = Own(task.history.outcomes)
+    assert mean_loss(task, at(task, *needs), ROWS, own) == np.inf
+
+
+def test_the_best_of_some_is_the_cheapest(task):
+    bodies = [at(task, 5.0, 9.0), at(task, 4.95, 4.95), at(task, 5.0, 5.0)]
+    own = Own(task.history.outcomes)
+
+    # A unit of stock costs 1 and saves 3 in five rows of eight.
+    assert best_of(task, bodies, ROWS, own) is bodies[2]
+    assert best_of(task, bodies[:1], ROWS, own) is bodies[0]

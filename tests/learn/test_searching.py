@@ -1,0 +1,132 @@
+"""Searches over fits whose losses are made up: which of them is taken."""
+
+import numpy as np
+import pytest
+
+from pyomo_csg.learn import searching
+from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.learned import Found
+from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.searching import search, smallest
+
+NAN = float("nan")
+
+
+def found(losses):
+    return Found(None, {}, lambda: np.array(losses))
+
+
+class Clock:
+    """Goes on only when told to."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    mine = Clock()
+    monkeypatch.setattr(searching.time, "perf_counter", mine)
+    return mine
+
+
+def of_counts(table, seconds=None, clock=None, durations=None):
+    """Return the K taken of a table of losses by K, and which were tried."""
+    tried = []
+
+    def fit(count):
+        tried.append(count)
+        return found(table[count])
+
+    def decide(fitted):
+        clock.now += durations.get(tried[-1], 0.0)
+
+    count, fitted = smallest(list(table), seconds, fit, decide)
+    return count, fitted, tried
+
+
+def test_the_smallest_within_one_standard_error_of_the_best_is_taken():
+    # Apart from K = 5 by 1 +- 0, 1 +- 0.64, 0.6 +- 0.28 and 0.
+    table = {1: [3.0, 3.0], 2: [3.9, 2.1], 3: [3.0, 2.2], 5: [2.0, 2.0]}
+
+    count, fitted, tried = of_counts(table)
+
+    assert tried == [1, 2, 3, 5]
+    assert count == 5
+    # Apart by 0.55 +- 0.74.
+    assert of_counts({1: [5.0, 1.0, 2.1, 2.1], 5: [2.0] * 4})[0] == 1
+    assert fitted.contest["scenarios_tried"][1] == {
+        "K": 2,
+        "loss": pytest.approx(3.0),
+        "standard_error": pytest.approx(0.9 / np.sqrt(2)),
+    }
+
+
+def test_the_best_itself_is_taken_where_nothing_smaller_is_near():
+    count, fitted, _ = of_counts({1: [9.0, 9.0], 2: [1.0, 2.0], 3: [5.0, 5.0]})
+    assert count == 2
+    assert fitted.held_out().tolist() == [1.0, 2.0]
+
+
+def test_no_decision_counts_as_the_worst():
+    assert of_counts({1: [NAN, 0.0], 2: [1.0, 1.0], 3: [8.0, 8.0]})[0] == 2
+    assert of_counts({1: [NAN, NAN], 2: [NAN, NAN]})[0] == 1
+
+
+def test_larger_numbers_are_not_tried_once_decisions_take_too_long(clock):
+    table = {1: [9.0, 9.0], 2: [5.0, 5.0], 3: [1.0, 1.0], 5: [0.0, 0.0]}
+
+    count, _, tried = of_counts(table, 0.01, clock, {2: 0.005, 3: 0.02, 5: 0.02})
+
+    assert tried == [1, 2, 3]
+    assert count == 2
+
+
+def test_even_the_smallest_number_may_take_too_long(clock, caplog):
+    count, _, tried = of_counts({1: [9.0], 2: [5.0]}, 0.001, clock, {1: 0.002})
+
+    assert (count, tried) == (1, [1])
+    assert "Even K = 1 takes more than 0.001 s" in caplog.text
+
+
+def test_a_search_takes_the_settings_that_did_best_on_what_was_held_out():
+    journal, tried = Journal(), []
+    losses = [[5.0, 5.0], [4.0, NAN], [4.0, 5.0], [9.0, 9.0]]
+
+    def fit(settings, name):
+        tried.append((settings, name))
+        return found(losses[len(tried) - 1])
+
+    config = FitConfig(search=4, noise=0.123)
+    best = search(config, 0, journal, fit)
+
+    assert [name for _, name in tried] == [f"search {i}" for i in range(4)]
+    assert tried[0][0] is config
+    assert all(settings.noise == 0.123 for settings, _ in tried)
+    assert len({settings.mmd_rate for settings, _ in tried}) == 4
+    assert best.held_out().tolist() == [4.0, 5.0]  # no decision is as bad as 9
+    assert best.contest["searched"] == 4
+    assert best.contest["settings"]["mmd_rate"] == tried[2][0].mmd_rate
+    assert len(journal.entries) == 4
+
+
+def test_a_search_draws_by_its_seed():
+    def rates(seed):
+        drawn = []
+        search(
+            FitConfig(search=3),
+            seed,
+            Journal(),
+            lambda settings, _: drawn.append(settings.mmd_rate) or found([1.0]),
+        )
+        return drawn
+
+    assert rates(0) == rates(0) != rates(1)
+
+
+def test_a_search_of_one_takes_the_settings_as_they_are():
+    config = FitConfig(search=1)
+    best = search(config, 0, Journal(), lambda settings, _: found([1.0]))
+    assert best.contest["settings"]["batch"] == config.batch

@@ -1,0 +1,57 @@
+"""Fits that take a second: few epochs, few steps of what has no setting, small models."""
+
+import numpy as np
+import pyomo.environ as pyo
+
+import pyomo_csg as csg
+from models import newsvendor
+from pyomo_csg.learn import candidates, judging, outcomes
+
+QUICK = csg.FitConfig(
+    mmd_epochs=4,
+    task_epochs=1,
+    loss_epochs=6,
+    rounds=2,
+    folds=2,
+    starts=2,
+    hidden=(8,),
+    recurrent=(6, 8),
+)
+_LENGTHS = {
+    (candidates, "_CONSTANT_STEPS"): 6,
+    (candidates, "_ATOM_STEPS"): 6,
+    (candidates, "_INTEGER_STEPS"): 1,
+    (candidates, "_ATOM_DRAWS"): 4,
+    (judging, "_DRAWS"): 4,
+    (judging, "_ROWS"): 8,
+    (outcomes, "_TREES"): 10,
+}
+
+
+def shorten(put=setattr):
+    """Make the stages of 'auto' whose length is no setting short, by setattr's like."""
+    for (module, name), value in _LENGTHS.items():
+        if hasattr(module, name):
+            put(module, name, value)
+
+
+def fit(data, model=None, **options):
+    """Fit a newsvendor, or another model, quickly."""
+    options = {"scenarios": 2, "config": QUICK, "progress": False, **options}
+    return csg.fit(model or newsvendor.build(), data, **options)
+
+
+def panels(n=30, seed=0):
+    """Return contexts (n, 6, 2) and returns (n, 4) whose scale they tell."""
+    rng = np.random.default_rng(seed)
+    contexts = rng.normal(size=(n, 6, 2))
+    scale = np.exp(contexts[:, :, 0].mean(axis=1, keepdims=True))
+    return contexts, 0.01 * scale * rng.normal(size=(n, 4))
+
+
+def maximised(price=1.05):
+    """Return the newsvendor who maximises a profit."""
+    m = newsvendor.build(price=price)
+    m.profit = pyo.Objective(expr=-m.cost.expr, sense=pyo.maximize)
+    m.del_component(m.cost)
+    return m
