@@ -23,6 +23,8 @@ format: .venv/dev.stamp
 bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.building
 	$(BIN)/python -m tests.benchmarks.oracle
+	$(BIN)/python -m tests.benchmarks.fitting
+	$(BIN)/python -m tests.benchmarks.decisions cep1 newsvendor
 
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
