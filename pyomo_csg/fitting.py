@@ -17,7 +17,7 @@ import numpy as np
 import pyomo.environ as pyo
 import torch
 from pyomo.core.base.block import BlockData
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError

@@ -35,7 +35,7 @@ from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
 
 _ATOM_RATE, _ATOM_DRAWS = 5e-2, 48
-_CONSTANT_STEPS, _CONSTANT_BATCH = 200, 5
+_CONSTANT_STEPS, _CONSTANT_BATCH = 100, 5
 _ATOM_STEPS, _ATOM_BATCH = 800, 10
 _INTEGER_STEPS, _INTEGER_BATCH = 30, 20
 _FAR_FROM_MMD, _NEAR_MMD = 0.03, 0.2
