@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 import os
-import uuid
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from importlib.metadata import version
@@ -23,6 +22,7 @@ from pyomo.core.base.block import BlockData
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.files import write_whole
 from pyomo_csg.learn.blueprint import custom_parts, describe, restore
 from pyomo_csg.learn.learned import Learned
 from pyomo_csg.learn.networks import LocationScale
@@ -80,7 +80,7 @@ def save(path: str | os.PathLike[str], policy: Policy) -> None:
     if _header_size(data) > _MOST_HEADER:
         found = f"its summary and history take more than {_MOST_HEADER} bytes"
         raise _refusal("cannot be written", path, found)
-    _write(path, data)
+    write_whole(path, data)
 
 
 def load(
@@ -198,18 +198,6 @@ def _checksum(content: Any, tensors: Mapping[str, Tensor]) -> str:
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _write(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with open(beside, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -30,7 +30,7 @@ from pyomo_csg.learn.outcomes import (
     Pool,
     forest_weights,
 )
-from pyomo_csg.learn.static import lambda_of, train_static
+from pyomo_csg.learn.static import GRID, lambda_of, train_static
 from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
 
@@ -39,7 +39,6 @@ _CONSTANT_STEPS, _CONSTANT_BATCH = 100, 5
 _ATOM_STEPS, _ATOM_BATCH = 800, 10
 _INTEGER_STEPS, _INTEGER_BATCH = 30, 20
 _FAR_FROM_MMD, _NEAR_MMD = 0.03, 0.2
-_GRID = ("0.01x", "0.1x", "1x", "10x")
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,24 +322,24 @@ class Candidates:
     def _followers(self, mmd: Candidate) -> list[Candidate]:
         """Networks that follow a Loss-Net, one for each lambda of a grid."""
         task, rows = self._task, self._folds.rows
-        start = [body for _ in _GRID for body in mmd.bodies]
+        start = [body for _ in GRID for body in mmd.bodies]
         lambdas = [
             lambda_of(text, task, [body], [mine], head)
-            for text in _GRID
+            for text in GRID
             for body, mine, head in zip(mmd.bodies, rows, mmd.heads, strict=True)
         ]
 
         def train() -> list[nn.Module]:
-            heads = mmd.heads * len(_GRID)
+            heads = mmd.heads * len(GRID)
             return train_static(
-                task, start, lambdas, rows * len(_GRID), "Loss-Net", head=heads
+                task, start, lambdas, rows * len(GRID), "Loss-Net", head=heads
             ).bodies
 
         found = kept(task, "Loss-Net", start, train)
         parts = len(rows)
         return [
             Candidate(f"Loss-Net {text}", found[g * parts : (g + 1) * parts], mmd.heads)
-            for g, text in enumerate(_GRID)
+            for g, text in enumerate(GRID)
         ]
 
     def _by_mmd(

@@ -10,7 +10,6 @@ import os
 import reprlib
 import socket
 import sys
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.files import PARTIAL, write_whole
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 _FORMAT = 1
 _IDENTITY, _LOCK = "identity.json", "lock"
-_STAGE, _PARTIAL = ".safetensors", ".partial"
+_STAGE = ".safetensors"
 _LONGEST = 150  # characters of a file's name; most file systems take 255
 _KINDS = "biuf"  # what a safetensors file holds
 _ANEW = "give another folder, or delete this one to start anew"
@@ -160,7 +160,7 @@ class _Folder:
         try:
             with self._complaining():
                 self._identify()
-                for left in self.path.glob(f".*{_PARTIAL}"):
+                for left in self.path.glob(f".*{PARTIAL}"):
                     left.unlink()
         except BaseException:
             self.close()
@@ -196,7 +196,7 @@ class _Folder:
         """Keep a stage."""
         about = {"name": parts, "note": note, "journal": entries}
         with self._complaining():
-            _write(self._file(parts), _content(arrays, about))
+            write_whole(self._file(parts), _content(arrays, about))
 
     def _identify(self) -> None:
         """Say what this folder is for, or refuse it if it is for something else."""
@@ -206,7 +206,7 @@ class _Folder:
                 raise self._error(
                     [f"it has {_STAGE} files but no {_IDENTITY}; give another folder"]
                 )
-            _write(file, _json(self._identity, indent=2).encode())
+            write_whole(file, _json(self._identity, indent=2).encode())
             return
         try:
             before = dict(_flat(json.loads(file.read_text(encoding="utf-8"))))
@@ -276,25 +276,6 @@ def _checksum(arrays: Arrays, about: str) -> str:
     for array in arrays.values():
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Write a file so that, whatever happens, it is there whole or not at all."""
-    partial = file.with_name(f".{uuid.uuid4().hex}{_PARTIAL}")
-    try:
-        with open(partial, "xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, file)
-    finally:
-        partial.unlink(missing_ok=True)
-    if sys.platform != "win32":  # where a folder cannot be opened
-        folder = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _json(value: Any, **options: Any) -> str:

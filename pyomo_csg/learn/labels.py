@@ -1,4 +1,4 @@
-"""Exact losses and costs of many cases, in chunks that a checkpoint keeps."""
+"""Exact losses of many cases, in chunks that a checkpoint keeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ logger = logging.getLogger(__name__)
 
 # Cases a chunk: as many as take seconds at most, for that is what a kill loses.
 _LINEAR_LABELS, _INTEGER_LABELS = 512, 32
-_LINEAR_COSTS, _INTEGER_COSTS = 32_768, 512
 
 Answer = tuple[np.ndarray, str]  # numbers, NaN where there is none, and why
 
@@ -77,62 +76,9 @@ def label(
 
         return _answer(oracle, solve, usable, "scenarios that are not finite")
 
-    size = _INTEGER_LABELS if _is_integer(oracle) else _LINEAR_LABELS
+    size = _INTEGER_LABELS if oracle.two_stage.integer else _LINEAR_LABELS
     cases = [scenarios, outcomes, weights]
     return _in_chunks(task, stage, "label", size, cases, losses)
-
-
-def mean_costs(
-    task: Labeller,
-    stage: str,
-    decisions: np.ndarray,
-    outcomes: np.ndarray,
-    weights: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return the mean costs (n,) of decisions, each over many outcomes.
-
-    Parameters
-    ----------
-    task : Task
-    stage : str
-        As for :func:`label`.
-    decisions : array (n, s)
-        NaN for one that could not be found.
-    outcomes : array (n, M, p)
-    weights : array (n, M), optional
-        A case's need not sum to 1. Outcomes of weight 0 are left out.
-
-    Returns
-    -------
-    array (n,)
-        NaN for a case without a decision, or whose decision has no recourse for one of
-        its outcomes; how many there are is logged.
-    """
-    oracle, (n, count) = task.oracle, outcomes.shape[:2]
-    weights = np.ones((n, count)) if weights is None else weights
-
-    def means(ys: np.ndarray, omegas: np.ndarray, shares: np.ndarray) -> Answer:
-        counted = shares != 0
-        usable = (counted & np.isfinite(ys).all(axis=1)[:, None]).ravel()
-        flat = omegas.reshape(-1, omegas.shape[-1])
-
-        def solve(rows: np.ndarray) -> np.ndarray:
-            return oracle.cost(
-                ys[rows // count],
-                flat[rows],
-                on_error="record",
-                progress=False,
-                fresh=True,
-            )
-
-        costs, reason = _answer(oracle, solve, usable, "no decision or no weights")
-        total = np.where(counted, shares * costs.reshape(shares.shape), 0.0).sum(axis=1)
-        whole = shares.sum(axis=1)
-        return total / np.where(whole == 0, np.nan, whole), reason
-
-    most = _INTEGER_COSTS if _is_integer(oracle) else _LINEAR_COSTS
-    cases = [decisions, outcomes, weights]
-    return _in_chunks(task, stage, "case", max(1, most // count), cases, means)
 
 
 def _in_chunks(
@@ -189,12 +135,6 @@ def _answer(
             _, status, detail = oracle.failures[0].args
             reason = f"{status} ({detail})" if detail else status
     return found, reason
-
-
-def _is_integer(oracle: Oracle) -> bool:
-    stages = oracle.two_stage
-    variables = (*stages.first_stage_variables, *stages.recourse_variables)
-    return any(not variable.is_continuous() for variable in variables)
 
 
 def _digest(chunk: list[Any]) -> str:

@@ -9,7 +9,6 @@ import torch
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from pyomo_csg.errors import DataError
 from pyomo_csg.learn.auto import compared, learn_auto
 from pyomo_csg.learn.bodies import free_outcomes, new_body
 from pyomo_csg.learn.direct import Direct
@@ -20,11 +19,10 @@ from pyomo_csg.learn.keeping import kept
 from pyomo_csg.learn.learned import Found
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.outcomes import Alike, Own, forest_weights
-from pyomo_csg.learn.static import lambda_of, train_static
+from pyomo_csg.learn.static import GRID, lambda_of, train_static
 from pyomo_csg.learn.task import Task
 
 METHODS = ("auto", "mmd", "static", "dynamic", "direct")
-_GRID = ("0.01x", "0.1x", "1x", "10x")
 _HOLDOUT = 0.2
 
 
@@ -50,7 +48,7 @@ class Method:
         self, task: Task, name: str, regularization: Any, kind: Any, head: Any = None
     ):
         self._task, self._name, self._kind, self._head = task, name, kind, head
-        grid = _GRID if name in ("static", "dynamic") else (0.0,)
+        grid = GRID if name in ("static", "dynamic") else (0.0,)
         self._grid = grid if regularization == "auto" else (regularization,)
         self._folds = self._split()
 
@@ -154,7 +152,7 @@ class Method:
             for r in rows
         ]
         heads = None if self._head is None else [self._head] * len(rows)
-        weight = _number(self._grid[0])
+        weight = float(self._grid[0])
         direct = Direct(task, likely, heads, regularization=weight)
         return direct.train(start, rows, "direct")
 
@@ -192,12 +190,3 @@ def learn(
     if method == "auto":
         return learn_auto(task, kind, head)
     return Method(task, method, regularization, kind, head).learn()
-
-
-def _number(regularization: Any) -> float:
-    if isinstance(regularization, int | float) and regularization >= 0:
-        return float(regularization)
-    found = f"regularization is {regularization!r}; 'direct' takes a number from 0 up"
-    raise DataError(
-        "The settings do not fit", [f"{found}, in standard deviations of the losses"]
-    )

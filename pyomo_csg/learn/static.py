@@ -26,6 +26,8 @@ from pyomo_csg.learn.loss_net import (
 from pyomo_csg.learn.mmd import generator, heads_of, size_of_mmd
 from pyomo_csg.learn.task import Task
 
+GRID = ("0.01x", "0.1x", "1x", "10x")  # lambdas to choose from
+
 
 @dataclass(frozen=True, eq=False)
 class StaticResult:

@@ -80,9 +80,7 @@ class Task:
     @property
     def integer(self) -> bool:
         """Whether the model has integer variables, so that programs are slow."""
-        two_stage = self.oracle.two_stage
-        variables = [*two_stage.first_stage_variables, *two_stage.recourse_variables]
-        return any(not v.is_continuous() for v in variables)
+        return self.oracle.two_stage.integer
 
     @cached_property
     def loss_unit(self) -> float:

@@ -121,6 +121,12 @@ class TwoStageModel:
         self.recourse_variables = [v for v in variables if self.uncertainty.touches(v)]
         ((self.first_stage_cost, self.recourse_cost),) = costs
 
+    @property
+    def integer(self) -> bool:
+        """Whether some variable of either stage is not continuous."""
+        variables = (*self.first_stage_variables, *self.recourse_variables)
+        return any(not variable.is_continuous() for variable in variables)
+
     def copied(self) -> TwoStageModel:
         """Return the view of a copy of the model."""
         return TwoStageModel(self.model.clone())

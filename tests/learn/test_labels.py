@@ -16,7 +16,7 @@ import pyomo_csg as csg
 from models import cep1, newsvendor
 from pyomo_csg.learn import labels
 from pyomo_csg.learn.checkpoint import Checkpoint
-from pyomo_csg.learn.labels import label, mean_costs
+from pyomo_csg.learn.labels import label
 from pyomo_csg.learn.progress import Journal
 from tests.learn.test_checkpoint import names, run
 from tests.solve.test_faults import no_complete_recourse
@@ -69,7 +69,6 @@ class Counting(csg.Oracle):
 def small_chunks(monkeypatch):
     """Seven labels a chunk, and twenty costs."""
     monkeypatch.setattr(labels, "_LINEAR_LABELS", 7)
-    monkeypatch.setattr(labels, "_LINEAR_COSTS", 20)
 
 
 @pytest.mark.parametrize("count", [1, 5])
@@ -96,20 +95,6 @@ def test_labels_of_weighted_scenarios(small_chunks):
 def test_no_cases_have_no_labels():
     task = task_of(csg.Oracle(newsvendor.build()))
     assert label(task, "labels", np.ones((0, 2, 1)), np.ones((0, 1))).shape == (0,)
-
-
-def test_mean_costs_are_weighted_and_leave_out_what_weighs_nothing(small_chunks):
-    orders, omegas = demands(11, 1), demands(11, 6, 1, seed=1)
-    weights = np.random.default_rng(2).dirichlet(np.ones(6), 11)
-    weights[:, 2] = 0
-    oracle = Counting(newsvendor.build())
-    found = mean_costs(task_of(oracle), "costs", orders, omegas, weights)
-    costs = newsvendor_cost(orders, omegas[..., 0])
-    expected = [np.average(c, weights=w) for c, w in zip(costs, weights, strict=True)]
-    assert found == pytest.approx(expected, rel=1e-12)
-    assert sum(oracle.asked) == 55 and max(oracle.asked) == 15
-    equal = mean_costs(task_of(oracle), "costs", orders, omegas)
-    assert equal == pytest.approx(costs.mean(axis=1), rel=1e-12)
 
 
 def test_a_case_without_an_answer_is_nan_and_told_with_its_reason(
@@ -148,39 +133,22 @@ def test_scenarios_that_are_not_finite_do_not_spoil_the_others(small_chunks, cap
     assert "the first reason: scenarios that are not finite" in caplog.text
 
 
-def test_mean_costs_are_nan_without_a_decision_a_recourse_or_a_weight(caplog):
-    orders = np.array([[4.0], [4.0], [np.nan], [4.0], [4.0]])
-    omegas = np.full((5, 2, 1), 6.0)
-    omegas[1, 1] = omegas[3, 1] = 9.0  # out of reach for 4 + 3
-    weights = np.array([[1, 3], [1, 1], [1, 1], [1, 0], [0, 0]])
-    task = task_of(csg.Oracle(no_complete_recourse()))
-    found = mean_costs(task, "costs", orders, omegas, weights)
-    nan = np.nan
-    assert found == pytest.approx([8, nan, nan, 8, nan], nan_ok=True)
-    assert "costs: 3 of 5 have no answer" in caplog.text
-    assert "infeasible" in caplog.text
-
-
 def test_finished_chunks_are_read_and_other_cases_are_solved(small_chunks, tmp_path):
     zetas, omegas = cep1_cases(24, 2)
-    decisions = csg.Oracle(cep1.build()).solve(zetas).decision
-    many = np.stack([omegas, omegas[::-1]], axis=1)
 
     def labelled(zetas):
         with Checkpoint(tmp_path, {}) as checkpoint:
             task = task_of(Counting(cep1.build()), checkpoint)
             losses = label(task, "labels", zetas, omegas)
-            costs = mean_costs(task, "costs", decisions, many)
-        return losses, costs, task.oracle.asked, task.journal.table()
+        return losses, task.oracle.asked, task.journal.table()
 
     first, again = labelled(zetas), labelled(zetas)
-    assert first[2] == [7, 7, 7, 3, 20, 20, 8] and again[2] == []
+    assert first[1] == [7, 7, 7, 3] and again[1] == []
     assert again[0].tobytes() == first[0].tobytes()
-    assert again[1].tobytes() == first[1].tobytes()
-    assert again[3].equals(first[3])
+    assert again[2].equals(first[2])
     zetas[10] = 0
     moved = labelled(zetas)
-    assert moved[2] == [7]  # the chunk of case 10
+    assert moved[1] == [7]  # the chunk of case 10
     apart = np.abs(moved[0] / first[0] - 1)
     assert np.flatnonzero(apart > 1e-12).tolist() == [10]
     chunks = [f"labels-{start}.safetensors" for start in (0, 14, 21, 7)]
@@ -202,14 +170,10 @@ def test_labels_of_integer_models_come_in_smaller_chunks(tmp_path):
 
 def test_labels_are_the_same_with_two_workers():
     zetas, omegas = cep1_cases(300, 3)
-    many = np.stack([omegas, omegas[::-1]], axis=1)
     found = []
     for workers in (1, 2):
         oracle = csg.Oracle(cep1.build(), workers=workers)
-        losses = label(task_of(oracle), "labels", zetas, omegas)
-        decisions = csg.Oracle(cep1.build()).solve(zetas).decision
-        costs = mean_costs(task_of(oracle), "costs", decisions, many)
-        found.append(np.concatenate([losses, costs]))
+        found.append(label(task_of(oracle), "labels", zetas, omegas))
     assert found[1].tobytes() == found[0].tobytes()
 
 

@@ -1,0 +1,114 @@
+"""What tells one fit from another, so that a checkpoint serves its own fit only."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from dataclasses import asdict
+from typing import Any
+
+import pyomo.environ as pyo
+import torch
+from torch import Tensor
+
+from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.history import History
+from pyomo_csg.learn.kernels import kernel_of
+from pyomo_csg.learn.networks import FromFunction, LocationScale
+from pyomo_csg.solve import Oracle
+
+_FAULTS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+def identity_of(
+    oracle: Oracle,
+    history: History,
+    settings: FitConfig,
+    network: Any,
+    **arguments: Any,
+) -> dict[str, Any]:
+    """Return what is fitted, and how, in JSON's types.
+
+    Parameters
+    ----------
+    network : str, Module or LocationScale, optional
+        As the user gave it.
+    **arguments
+        Others of csg.fit, in JSON's types already.
+    """
+    return {
+        "format": 1,
+        "model": _fingerprint(oracle, history),
+        "history": history.fingerprint(),
+        "network": _described(network, history),
+        "kernel": _kernel_digest(settings, history),
+        "settings": {key: _plain(value) for key, value in asdict(settings).items()},
+        **arguments,
+    }
+
+
+def _fingerprint(oracle: Oracle, history: History) -> str:
+    """Return what tells this model from another: a digest of all it prints.
+
+    But for what a solver or a user may have left in it since: values of variables that
+    are free, and of the uncertain Params.
+    """
+    two_stage = oracle.two_stage.copied()
+    for variable in two_stage.model.component_data_objects(pyo.Var):
+        if not variable.fixed:
+            variable.set_value(None)
+    for param, value in zip(
+        two_stage.uncertain_params, history.outcomes[0], strict=True
+    ):
+        param.set_value(float(value))
+    text = io.StringIO()
+    two_stage.model.pprint(text)
+    return hashlib.sha256(text.getvalue().encode()).hexdigest()
+
+
+def _described(network: Any, history: History) -> str:
+    """Return what tells this network from another."""
+    if network is None or isinstance(network, str):
+        return str(network)
+    if isinstance(network, LocationScale):
+        parts = (
+            _described(part, history) for part in (network.location, network.scale)
+        )
+        return f"LocationScale({', '.join(parts)})"
+    if isinstance(network, FromFunction):
+        try:
+            return f"function {_digest(network(torch.as_tensor(history.contexts)))}"
+        except _FAULTS:
+            return "function"  # what is wrong is told when it is looked at closely
+    digest = hashlib.sha256()
+    for name, value in network.state_dict().items():
+        digest.update(name.encode() + value.numpy(force=True).tobytes())
+    return f"{network} {digest.hexdigest()}"
+
+
+def _kernel_digest(settings: FitConfig, history: History) -> str | None:
+    """Return what tells a kernel of the user's own from another: its answers."""
+    kernel = kernel_of(settings.kernel, history.outcomes.shape[1])
+    if isinstance(settings.kernel, str):
+        return None
+    some = torch.as_tensor(history.outcomes[None, :8])
+    return _digest(kernel(some, some))
+
+
+def _digest(values: Tensor) -> str:
+    """Return a digest that another machine's rounding does not change."""
+    text = " ".join(f"{value:.6g}" for value in values.flatten().tolist())
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if callable(value):
+        return getattr(value, "__qualname__", "function")
+    return list(value) if isinstance(value, tuple) else value
