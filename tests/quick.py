@@ -4,9 +4,10 @@ import numpy as np
 import pyomo.environ as pyo
 
 import pyomo_csg as csg
-from models import newsvendor
+from models import cvar_portfolio, newsvendor
 from pyomo_csg.learn import candidates, judging, outcomes
 
+METHODS = ["auto", "mmd", "static", "dynamic", "direct"]
 QUICK = csg.FitConfig(
     mmd_epochs=4,
     task_epochs=1,
@@ -31,8 +32,8 @@ _LENGTHS = {
 def shorten(put=setattr):
     """Make the stages of 'auto' whose length is no setting short, by setattr's like."""
     for (module, name), value in _LENGTHS.items():
-        if hasattr(module, name):
-            put(module, name, value)
+        getattr(module, name)  # one that was renamed would go on at full length
+        put(module, name, value)
 
 
 def fit(data, model=None, **options):
@@ -55,3 +56,8 @@ def maximised(price=1.05):
     m.profit = pyo.Objective(expr=-m.cost.expr, sense=pyo.maximize)
     m.del_component(m.cost)
     return m
+
+
+def portfolio():
+    """Return a portfolio of two out of four assets."""
+    return cvar_portfolio.build(assets=4, most_held=2)
