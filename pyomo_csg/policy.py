@@ -14,13 +14,11 @@ import pandas as pd
 import torch
 from pyomo.core.base.block import BlockData
 
-from pyomo_csg.decision import Decision
+from pyomo_csg.deciding import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.history import context_batch
 from pyomo_csg.learn.learned import Learned
 from pyomo_csg.learn.networks import Recurrent, TaskNet
-from pyomo_csg.solve import Oracle, Solution
-from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.solve import Solution
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +27,7 @@ _ROUNDING = 1e-9
 _MOST_AT_ONCE = 4096
 
 
-class Policy:
+class Policy(Decider):
     """Decides for a context: generates K scenarios for it and optimises for those.
 
     Several threads may use one policy. It can be pickled; an executor is not kept then.
@@ -76,12 +74,11 @@ class Policy:
         workers: int = 1,
         executor: Executor | None = None,
     ):
-        self.oracle = Oracle(model, solver, executor, workers, options)
+        super().__init__(
+            model, solver=solver, options=options, workers=workers, executor=executor
+        )
         self.learned = learned
-        self._settings = {"solver": solver, "options": options, "workers": workers}
-        variables = self.two_stage.first_stage_variables
-        self._names = tuple(v.name for v in variables)
-        self._integer = np.array([not v.is_continuous() for v in variables], bool)
+        self.context_names = learned.context_names
         self.network.eval()
         self._device = self.network.center.device
         self._center = self.network.center.numpy(force=True)
@@ -92,11 +89,6 @@ class Policy:
             1 + np.abs(self._center / self._spread).max(initial=0.0)
         )
         self._limit = _FAR * learned.reach + float(rounding)
-
-    @property
-    def two_stage(self) -> TwoStageModel:
-        """The checked view of the policy's copy of the model."""
-        return self.oracle.two_stage
 
     @property
     def network(self) -> TaskNet:
@@ -112,63 +104,6 @@ class Policy:
     def history(self) -> pd.DataFrame:
         """Losses as they were seen while learning: stage, step and numbers."""
         return self.learned.log
-
-    def scenarios(self, x: Any) -> np.ndarray:
-        """Return the scenarios (K, p) of a context, or (n, K, p) of many.
-
-        Parameters
-        ----------
-        x : array, mapping, Series or DataFrame
-            One context (d,) or (W, d), or an array (n, ...) of many. Where the history
-            was a DataFrame: a mapping or a Series is one context, a DataFrame is many.
-        """
-        contexts, one = self._contexts(x)
-        scenarios, _ = self._generated(contexts)
-        return scenarios[0] if one else scenarios
-
-    def weights(self, x: Any) -> np.ndarray:
-        """Return the scenarios' weights (K,) for a context, or (n, K) for many."""
-        contexts, one = self._contexts(x)
-        _, weights = self._generated(contexts)
-        return weights[0] if one else weights
-
-    def decide(self, x: Any, *, on_error: str = "raise", progress: bool = True) -> Any:
-        """Return a Decision for a context, or a DataFrame of decisions for many.
-
-        Parameters
-        ----------
-        x : array, mapping, Series or DataFrame
-            As in :meth:`scenarios`.
-        on_error : {'raise', 'record'}, optional
-            What to do with a context whose program has no solution: raise its
-            SolveError, or go on, leave NaN in its place and tell it in the log.
-        progress : bool, optional
-            Whether long batches show a bar.
-
-        Returns
-        -------
-        Decision or DataFrame
-            The latter has a column for each first-stage variable, by its Pyomo name, and
-            the index of a DataFrame of contexts.
-        """
-        contexts, one = self._contexts(x)
-        scenarios, weights = self._generated(contexts)
-        solution = self.oracle.solve(
-            scenarios,
-            weights if self._weighted else None,
-            on_error=on_error,
-            progress=progress,
-        )
-        if on_error == "record":
-            _tell_unsolved(solution)
-        decisions = solution.decision
-        if self._integer.any():
-            decisions = np.where(self._integer, np.round(decisions), decisions)
-        if one:
-            value = float(solution.value[0])
-            return Decision(self._names, decisions[0], value, scenarios[0], weights[0])
-        index = x.index if isinstance(x, pd.DataFrame) else None
-        return pd.DataFrame(decisions, columns=list(self._names), index=index)
 
     def report(self) -> str:
         """Return in words what was learned, which candidate won, and how sure that is."""
@@ -210,19 +145,15 @@ class Policy:
         return _unpickled, (content, self._settings)
 
     def _contexts(self, x: Any) -> tuple[np.ndarray, bool]:
-        """Return contexts (n, ...), and whether it was a single one."""
-        if (
-            type(x) is np.ndarray
-            and x.dtype == np.float64
-            and x.shape == self.context_shape
-            and np.isfinite(x).all()
-        ):
-            contexts, one = np.array(x)[None], True  # what is most often asked, at once
-        else:
-            names = self.learned.context_names
-            contexts, one = context_batch(x, self.context_shape, names)
+        contexts, one = super()._contexts(x)
         self._tell_far(contexts)
         return contexts, one
+
+    def _solved(
+        self, scenarios: Any, weights: Any, on_error: str, progress: bool
+    ) -> Solution:
+        shares = weights if self._weighted else None
+        return super()._solved(scenarios, shares, on_error, progress)
 
     def _tell_far(self, contexts: np.ndarray) -> None:
         flat = ((contexts - self._center) / self._spread).reshape(len(contexts), -1)
@@ -312,19 +243,6 @@ def _shown(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _tell_unsolved(solution: Solution) -> None:
-    cases = np.flatnonzero(solution.status != "optimal")
-    if len(cases):
-        first = int(cases[0])
-        logger.warning(
-            "%d of %d contexts have no decision; the first is case %d: %s",
-            len(cases),
-            len(solution.status),
-            first,
-            solution.status[first],
-        )
 
 
 def _unpickled(content: bytes, settings: dict[str, Any]) -> Policy:
