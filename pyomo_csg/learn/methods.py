@@ -31,7 +31,8 @@ class Method:
 
     A fifth of the rows is held out to say when the MMD fit is to stop and, where the
     regularization is ``'auto'``, which lambda of a grid decides best; the network that
-    counts is trained on all rows beside.
+    counts is trained on all rows beside. With a regularization that is given, static and
+    dynamic begin with new weights, as in the paper; with ``'auto'`` at the MMD network.
 
     Parameters
     ----------
@@ -49,7 +50,8 @@ class Method:
     ):
         self._task, self._name, self._kind, self._head = task, name, kind, head
         grid = GRID if name in ("static", "dynamic") else (0.0,)
-        self._grid = grid if regularization == "auto" else (regularization,)
+        self._fresh = regularization != "auto"  # as the paper does
+        self._grid = (regularization,) if self._fresh else grid
         self._folds = self._split()
 
     def learn(self) -> Found:
@@ -118,7 +120,13 @@ class Method:
     ) -> list[nn.Module]:
         lambdas = self._lambdas(start, rows)
         found = train_static(
-            self._task, start, lambdas, rows, "static", head=self._head
+            self._task,
+            start,
+            lambdas,
+            rows,
+            "static",
+            fresh=self._fresh,
+            head=self._head,
         )
         return found.bodies
 
@@ -134,6 +142,7 @@ class Method:
             "dynamic",
             config.rounds,
             config.buffer,
+            fresh=self._fresh,
             head=self._head,
         )
         return found.bodies

@@ -75,7 +75,8 @@ def train_static(
     stage : str
         Names bars and labels, and seeds.
     fresh : bool, optional
-        Begin with new weights, as the paper does, and not at the MMD bodies.
+        Begin with new weights, as the paper does, and not at the MMD bodies; these take as
+        many epochs as an MMD fit.
     huber : bool, optional
         Take Huber's loss for the Loss-Net's squares.
     head : Head or list of Head, optional
@@ -86,7 +87,8 @@ def train_static(
     nets = train_loss_nets(task, nets, samples, f"{stage} Loss-Net", huber)
     mine = [nets[kind] for kind in kinds]
     begin = _renewed(task, start, stage) if fresh else start
-    bodies = follow(task, begin, mine, lambdas, rows, f"{stage} Task-Net", head)
+    epochs = task.config.mmd_epochs if fresh else task.config.task_epochs
+    bodies = follow(task, begin, mine, lambdas, rows, f"{stage} Task-Net", head, epochs)
     return StaticResult(bodies, mine, [samples[kind] for kind in kinds])
 
 
@@ -98,8 +100,12 @@ def follow(
     rows: Sequence[np.ndarray],
     stage: str,
     head: Any = None,
+    epochs: int | None = None,
 ) -> list[nn.Module]:
-    """Return bodies after a descent on Loss-Net + lambda * MMD (Static-PCSG)."""
+    """Return bodies after a descent on Loss-Net + lambda * MMD (Static-PCSG).
+
+    By default it takes ``config.task_epochs``.
+    """
     config = task.config
     ensemble = Ensemble(bodies)
     critics = Ensemble([copy.deepcopy(net).requires_grad_(False) for net in nets])
@@ -117,7 +123,7 @@ def follow(
         ) / scale
 
     schedule = Schedule(
-        config.task_epochs, config.batch, config.task_rate, config.decay
+        epochs or config.task_epochs, config.batch, config.task_rate, config.decay
     )
     with task.journal.stage(stage, schedule.epochs) as bar:
 
