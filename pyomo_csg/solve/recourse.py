@@ -18,6 +18,7 @@ from pyomo_csg.solve.highs import DUAL_SIMPLEX, HighsProgram
 from pyomo_csg.solve.sensitivity import is_degenerate
 
 _MOST_BASES = 512
+_TRIALS, _WORTH = 8, 5  # after so many bases, each must have answered so many cases
 _ROW = 1e-9
 _PRICE = 1e-12  # relative to the largest cost: below it a price is none
 _CHUNK = 8_192
@@ -211,7 +212,7 @@ class RecourseSolver:
         troubles: dict[int, SolverTrouble] = {}
         shift = self.layout.shift(blocks, decisions)
         left, learn = np.arange(len(decisions)), False
-        crossed = left[:0]
+        crossed, learned, answered = left[:0], 0, 0
         if self.caches:
             sides = self._sides(blocks, shift)
             in_order = sides.in_order()
@@ -229,7 +230,10 @@ class RecourseSolver:
             if learn and int(case) not in troubles and len(self._bases) < _MOST_BASES:
                 basis = self._read_basis(blocks.entries[case], blocks.cost[case])
                 self._bases.append(basis)
+                before = len(left)
                 left = self._apply(basis, left, sides, costs, prices)
+                learned, answered = learned + 1, answered + before - len(left)
+                learn = learned < _TRIALS or answered >= _WORTH * learned
         for case in map(int, crossed):
             troubles[case] = SolverTrouble(
                 "infeasible", "a lower side is above the upper"
