@@ -18,7 +18,7 @@ from pyomo_csg.solve.highs import DUAL_SIMPLEX, HighsProgram
 from pyomo_csg.solve.sensitivity import is_degenerate
 
 _MOST_BASES = 512
-_TRIALS, _WORTH = 8, 5  # after so many bases, each must have answered so many cases
+_TRIALS, _WORTH = 40, 3  # after so many bases, each must have answered so many cases
 _ROW = 1e-9
 _PRICE = 1e-12  # relative to the largest cost: below it a price is none
 _CHUNK = 8_192
