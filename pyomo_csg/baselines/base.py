@@ -11,9 +11,14 @@ from pyomo.core.base.block import BlockData
 from pyomo_csg.deciding import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.arguments import is_whole
+from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import history_of
 from pyomo_csg.learn.omega import omega_of
+from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
+
+_MOST_SEED = 2**32 - 1  # of scikit-learn
 
 
 class Baseline(Decider):
@@ -64,8 +69,9 @@ class Baseline(Decider):
         seed: int = 0,
         **settings: Any,
     ):
-        if not (is_whole(seed) and seed >= 0):
-            self._refuse(f"seed is {seed!r}; give a whole number from 0 up")
+        if not (is_whole(seed) and 0 <= seed <= _MOST_SEED):
+            found = f"seed is {seed!r}; give a whole number from 0 to {_MOST_SEED}"
+            self._refuse(found)
         super().__init__(model, **settings)
         self.seed = int(seed)
         self.history = history_of(self.two_stage, data, context)
@@ -77,6 +83,10 @@ class Baseline(Decider):
     def _project(self, outcomes: np.ndarray) -> np.ndarray:
         """Return the nearest outcomes (..., p) that the Params' domains allow."""
         return np.clip(outcomes, self._lower, self._upper)
+
+    def _task(self) -> Task:
+        """Return what the parts of csg.fit learn with, for one scenario."""
+        return Task(self.oracle, self.history, 1, FitConfig(), self.seed, Journal())
 
     def _refuse(self, *problems: str) -> None:
         """Raise one DataError for all problems, if there are any."""

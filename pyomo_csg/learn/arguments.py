@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from torch import nn
@@ -61,7 +61,7 @@ def checked(
     return settings
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> TypeGuard[int]:
     """Say if it is a whole number: no bool, and no float that happens to be one."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
