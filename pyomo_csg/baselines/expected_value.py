@@ -24,16 +24,16 @@ class ExpectedValue(Baseline):
     model, data, context, seed, solver, options, workers, executor
         As in :class:`Baseline`.
     forecast : str, regressor, callable or LocationScale
-        What predicts: ``'linear'``, ``'forest'``, ``'network'`` (an LSTM for panels), or
-        a regressor as scikit-learn's are; panels are then seen as each number's mean,
-        spread and last value. Or what is known: a function from contexts, an array
-        (n, ...), to means (n, p), or a :class:`pyomo_csg.LocationScale`.
+        What predicts: ``'linear'``, ``'forest'``, ``'network'`` (an MLP; for panels an
+        LSTM), or a regressor as scikit-learn's are. All but the LSTM see panels as each
+        number's mean, spread and last value. Or what is known: a function from contexts,
+        an array (n, ...), to means (n, p), or a :class:`pyomo_csg.LocationScale`.
 
     Notes
     -----
-    A network predicts a median, and a location need not be a mean: all but a function
-    that is given are moved by the mean of their errors in the history. What then leaves
-    the Params' domains is moved to the nearest that they allow.
+    The LSTM predicts a median, and a location need not be a mean: all but a function that
+    is given are moved by the mean of their errors in the history. What then leaves the
+    Params' domains is moved to the nearest that they allow.
 
     Examples
     --------

@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from pyomo_csg.errors import DataError
@@ -27,6 +31,7 @@ Function = Callable[[np.ndarray], np.ndarray]  # contexts (n, ...) to numbers (n
 
 _KINDS = ("linear", "forest", "network")
 _LEAST_ERROR = 0.01  # in standard deviations
+_HIDDEN, _MOST_EPOCHS, _PATIENCE = (64, 64), 1000, 30
 _SUBJECT = "The forecast does not fit the data"
 
 
@@ -87,7 +92,8 @@ def forecasts_of(
     ----------
     forecast : str, regressor, callable or LocationScale
         ``'linear'``: least squares. ``'forest'``: the mean of outcomes as a forest
-        weights them. ``'network'``: the L1 fit of csg.fit's 'auto'.
+        weights them. ``'network'``: scikit-learn's MLP, stopped early; for panels the
+        LSTM, in the L1 norm, of csg.fit's 'auto'.
     scaled : bool
         Whether to learn the scale of the errors, too. A LocationScale has its own.
     task : Task
@@ -101,15 +107,15 @@ def forecasts_of(
     if isinstance(forecast, LocationScale):
         _, head = network_of(forecast, task)
         return [_of_head(head, True)] * len(rows)
-    if isinstance(forecast, str) and forecast == "network":
-        with one_thread():
+    with one_thread():
+        if task.history.panels and isinstance(forecast, str) and forecast == "network":
             heads = fit_location_scale(task, rows, "forecast")
-        return [_of_head(head, scaled) for head in heads]
-    contexts, outcomes = task.history.contexts, task.history.outcomes
-    return [
-        _fitted(forecast, scaled, contexts[mine], outcomes[mine], task.seed)
-        for mine in rows
-    ]
+            return [_of_head(head, scaled) for head in heads]
+        contexts, outcomes = task.history.contexts, task.history.outcomes
+        return [
+            _fitted(forecast, scaled, contexts[mine], outcomes[mine], task.seed)
+            for mine in rows
+        ]
 
 
 def _fitted(
@@ -135,17 +141,34 @@ def _learned(
     if isinstance(kind, str) and kind == "forest":
         forest = Forest(contexts, targets / spread_of(targets), seed)
         return lambda x: forest.weights(x) @ targets
-    regressor = LinearRegression() if isinstance(kind, str) else clone(kind, safe=False)
-    numbers = targets.shape[1]
+    regressor, numbers = _regressor(kind, seed), targets.shape[1]
     try:
         regressor.fit(features_of(contexts), targets if numbers > 1 else targets[:, 0])
     except Exception as error:  # a user's own regressor may raise anything
-        found = f"{regressor} fails on targets {targets.shape}: {error}"
+        found = f"{type(regressor).__name__} fails on targets {targets.shape}: {error}"
         hint = "wrap it in sklearn.multioutput.MultiOutputRegressor"
         more = f"; if it takes one column only, {hint}" if numbers > 1 else ""
         raise DataError(_SUBJECT, [f"{found}{more}"]) from error
     return partial(
         _answer, lambda x: _columns(regressor.predict(features_of(x))), numbers
+    )
+
+
+def _regressor(kind: Any, seed: int) -> Any:
+    """Return a regressor that has seen nothing yet."""
+    if not isinstance(kind, str):
+        return clone(kind, safe=False)
+    if kind == "linear":
+        return LinearRegression()
+    network = MLPRegressor(
+        hidden_layer_sizes=_HIDDEN,
+        max_iter=_MOST_EPOCHS,
+        early_stopping=True,
+        n_iter_no_change=_PATIENCE,
+        random_state=seed,
+    )
+    return TransformedTargetRegressor(
+        make_pipeline(StandardScaler(), network), transformer=StandardScaler()
     )
 
 

@@ -44,7 +44,8 @@ class QuantileRegression(Baseline):
         super().__init__(model, data, **settings)
         numbers = self.history.outcomes.shape[1]
         self.levels = self._levels(level, numbers)
-        self.name = f"quantile regression, {level}"
+        shown = dict.fromkeys(f"{q:.3g}" for q in self.levels)
+        self.name = f"quantile regression, {', '.join(shown)}"
         features = features_of(self.history.contexts)
         self._lines = [
             make_pipeline(
