@@ -1,6 +1,7 @@
 """Contextual scenario generation for two-stage stochastic programs in Pyomo."""
 
 import pyomo_csg.transform  # noqa: F401, registers the transformations with Pyomo
+from pyomo_csg import baselines
 from pyomo_csg.decision import Decision
 from pyomo_csg.errors import (
     AnnotationError,
@@ -33,6 +34,7 @@ __all__ = [
     "SolveError",
     "TwoStageModel",
     "annotate",
+    "baselines",
     "fit",
     "load",
 ]

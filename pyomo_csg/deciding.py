@@ -60,7 +60,11 @@ class Decider(ABC):
         executor: Executor | None = None,
     ):
         self.oracle = Oracle(model, solver, executor, workers, options)
-        self._settings = {"solver": solver, "options": options, "workers": workers}
+        self._settings: dict[str, Any] = {
+            "solver": solver,
+            "options": options,
+            "workers": workers,
+        }
         variables = self.two_stage.first_stage_variables
         self._names = tuple(v.name for v in variables)
         self._integer = np.array([not v.is_continuous() for v in variables], bool)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Real
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from pyomo.core.base.block import BlockData
-from threadpoolctl import threadpool_limits
 
 from pyomo_csg.learn.arguments import checked
 from pyomo_csg.learn.checkpoint import Checkpoint
@@ -25,6 +22,7 @@ from pyomo_csg.learn.methods import learn
 from pyomo_csg.learn.progress import Callback, Journal
 from pyomo_csg.learn.searching import COUNTS, search, smallest
 from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.threads import one_thread
 from pyomo_csg.policy import Policy
 from pyomo_csg.solve import Oracle
 
@@ -124,7 +122,7 @@ def fit(
         seed=seed,
         solver=solver,
     )
-    with _one_thread(), Checkpoint(checkpoint, identity) as kept:
+    with one_thread(), Checkpoint(checkpoint, identity) as kept:
         fitter = _Fitter(
             oracle,
             history,
@@ -220,18 +218,6 @@ class _Fitter:
         return self._oracle.solve(
             zeta.numpy(), shares, on_error="record", progress=False
         )
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let all use one thread: the order of a sum, and so the policy, depends on it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):  # of the clusters' centers, too
-            yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _reach(history: History, found: Found) -> float:

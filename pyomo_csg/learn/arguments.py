@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from torch import nn
@@ -29,7 +29,7 @@ def checked(
 ) -> FitConfig:
     """Return the settings, or raise one error that lists what is off."""
     problems = []
-    if not (_is_whole(scenarios) and scenarios >= 1 or _is_auto(scenarios)):
+    if not (is_whole(scenarios) and scenarios >= 1 or _is_auto(scenarios)):
         problems.append(
             f"scenarios is {scenarios!r}; give a whole number from 1 up, or 'auto'"
         )
@@ -37,7 +37,7 @@ def checked(
         near = difflib.get_close_matches(str(method), METHODS, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"give one of {METHODS}"
         problems.append(f"method is {method!r}; {hint}")
-    if not (_is_whole(seed) and seed >= 0):
+    if not (is_whole(seed) and seed >= 0):
         problems.append(f"seed is {seed!r}; give a whole number from 0 up")
     if isinstance(network, str) and network not in _BODIES:
         problems.append(f"network is {network!r}; give one of {_BODIES} or a module")
@@ -61,7 +61,8 @@ def checked(
     return settings
 
 
-def _is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Say if it is a whole number: no bool, and no float that happens to be one."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -122,36 +122,54 @@ def features_of(contexts: np.ndarray) -> np.ndarray:
     return np.hstack([contexts.mean(1), contexts.std(1), contexts[:, -1]])
 
 
+class Forest:
+    """Random trees that tell how alike contexts are: by how often they share a leaf.
+
+    Parameters
+    ----------
+    contexts : array (m, d) or (m, W, d)
+    targets : array (m, p)
+        What the trees learn to tell apart, in units that count alike.
+    seed : int
+    """
+
+    def __init__(self, contexts: np.ndarray, targets: np.ndarray, seed: int):
+        features = features_of(contexts)
+        share = 1.0 if features.shape[1] < 4 else max(1 / 3, 2 / features.shape[1])
+        self._trees = RandomForestRegressor(
+            _TREES, min_samples_leaf=_LEAF, max_features=share, random_state=seed
+        )
+        self._trees.fit(features, targets if targets.shape[1] > 1 else targets[:, 0])
+        within = self._leaves(contexts)
+        sizes = np.maximum(np.asarray(within.sum(axis=0)).ravel(), 1)
+        self._shares = (within / sizes).T
+
+    def weights(self, contexts: np.ndarray) -> np.ndarray:
+        """Return how much the m contexts count for others, (n, m); rows sum to 1.
+
+        Entry (i, j) is the mean over trees of 1 / size where j is in the leaf of i.
+        """
+        return (self._leaves(contexts) @ self._shares).toarray() / len(self._trees)
+
+    def _leaves(self, contexts: np.ndarray) -> csr_array:
+        """Return which leaves of all trees (n, leaves) contexts are in: 1, or else 0."""
+        nodes = [tree.tree_.node_count for tree in self._trees]
+        found = self._trees.apply(features_of(contexts)) + np.cumsum([0, *nodes[:-1]])
+        starts = np.arange(0, found.size + 1, found.shape[1])
+        return csr_array(
+            (np.ones(found.size), found.ravel(), starts), (len(contexts), sum(nodes))
+        )
+
+
 def forest_weights(
     contexts: np.ndarray, outcomes: np.ndarray, rows: np.ndarray, seed: int
 ) -> np.ndarray:
     """Return how alike contexts (n, n) are to a forest that learned from some rows.
 
-    Entry (i, j) is the mean over trees of 1 / size where row j is in the leaf of i.
     Columns of other rows are zero.
     """
-    features = features_of(contexts)
     targets = outcomes / spread_of(outcomes)
-    share = 1.0 if features.shape[1] < 4 else max(1 / 3, 2 / features.shape[1])
-    forest = RandomForestRegressor(
-        _TREES, min_samples_leaf=_LEAF, max_features=share, random_state=seed
-    )
-    forest.fit(
-        features[rows], targets[rows] if targets.shape[1] > 1 else targets[rows, 0]
-    )
-    within = _leaves(forest, features)
-    seen = within[rows]
-    sizes = np.maximum(np.asarray(seen.sum(axis=0)).ravel(), 1)
-    weights = np.zeros((len(features), len(features)))
-    weights[:, rows] = (within @ (seen / sizes).T).toarray() / _TREES
+    forest = Forest(contexts[rows], targets[rows], seed)
+    weights = np.zeros((len(contexts), len(contexts)))
+    weights[:, rows] = forest.weights(contexts)
     return weights
-
-
-def _leaves(forest: RandomForestRegressor, features: np.ndarray) -> csr_array:
-    """Return which leaves of all trees (n, leaves) rows are in: 1, or else 0."""
-    nodes = [tree.tree_.node_count for tree in forest.estimators_]
-    found = forest.apply(features) + np.cumsum([0, *nodes[:-1]])
-    starts = np.arange(0, found.size + 1, found.shape[1])
-    return csr_array(
-        (np.ones(found.size), found.ravel(), starts), (len(features), sum(nodes))
-    )

@@ -10,11 +10,9 @@ import sys
 import time
 
 import numpy as np
-from sklearn.linear_model import QuantileRegressor
 
 import pyomo_csg as csg
 from models import cvar_portfolio
-from pyomo_csg.learn.outcomes import forest_weights
 from tests.benchmarks.cases import PROBLEMS, STORE, Cases
 
 COUNTS = {
@@ -33,43 +31,20 @@ FITTED = {
 
 def rivals(cases):
     """Yield the names and decisions (n, s) of those that need no fit of ours."""
-    contexts, outcomes = cases.problem.history(cases.trial)
+    history = cases.problem.history(cases.trial)
+
+    def decisions(rival, **options):
+        policy = rival(cases.model, history, **options)
+        return policy.decide(cases.contexts, progress=False).to_numpy()
+
     yield "EV", cases.mean_decisions
-    yield "SAA", lambda: _everywhere(cases, cases.oracle.solve(outcomes).decision)
+    yield "SAA", lambda: decisions(csg.baselines.SampleAverage)
     if cases.name == "mnv":
         return
-    yield "forest SAA", lambda: _forest(cases, contexts, outcomes)
+    yield "forest SAA", lambda: decisions(csg.baselines.ForestWeighted)
     if cases.name == "newsvendor":
-        yield "quantile regression", lambda: _quantiles(cases, contexts, outcomes)
-
-
-def _everywhere(cases, decision):
-    return np.repeat(decision[None], len(cases.contexts), axis=0)
-
-
-def _forest(cases, contexts, outcomes):
-    both = np.concatenate([contexts, cases.contexts])
-    padded = np.concatenate(
-        [outcomes, np.zeros((len(cases.contexts), outcomes.shape[1]))]
-    )
-    rows = np.arange(len(contexts))
-    weights = forest_weights(both, padded, rows, seed=0)[
-        len(contexts) :, : len(contexts)
-    ]
-    decisions = []
-    for mine in weights:
-        used = mine > 0
-        shares = mine[used] / mine[used].sum()
-        decisions.append(
-            cases.oracle.solve(outcomes[used], shares, progress=False).decision
-        )
-    return np.array(decisions)
-
-
-def _quantiles(cases, contexts, outcomes, cost=1.0, price=1.05, salvage=0.1):
-    level = (price - cost) / (price - salvage)
-    line = QuantileRegressor(quantile=level, alpha=0.0).fit(contexts, outcomes[:, 0])
-    return line.predict(cases.contexts)[:, None]
+        regression, level = csg.baselines.QuantileRegression, 0.05 / 0.95
+        yield "quantile regression", lambda: decisions(regression, level=level)
 
 
 def fitted(cases, method, count):

@@ -1,0 +1,73 @@
+"""Quantile regression: one scenario, a quantile of each uncertain number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pyomo.core.base.block import BlockData
+from sklearn.linear_model import QuantileRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from pyomo_csg.baselines.base import Baseline
+from pyomo_csg.learn.outcomes import features_of
+
+
+class QuantileRegression(Baseline):
+    """Solves on one scenario: each number's quantile, linear in the context (Koenker).
+
+    A newsvendor then orders the quantile itself. Elsewhere nothing says which level is
+    good: try some.
+
+    Parameters
+    ----------
+    model, data, context, seed, solver, options, workers, executor
+        As in :class:`Baseline`.
+    level : float or sequence of float (p,)
+        Between 0 and 1; one for all numbers, or one for each. A newsvendor's is
+        (price - cost) / (price - salvage).
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> contexts = [[0.0], [1], [2], [3], [4]]
+    >>> demands = [[10.0], [12], [14], [16], [40]]
+    >>> m = newsvendor.build(price=1.6, salvage=0.1)
+    >>> policy = csg.baselines.QuantileRegression(m, (contexts, demands), level=0.4)
+    >>> round(policy.decide([10.0])["order"], 6)
+    30.0
+    """
+
+    def __init__(self, model: BlockData, data: Any, level: Any, **settings: Any):
+        super().__init__(model, data, **settings)
+        numbers = self.history.outcomes.shape[1]
+        self.levels = self._levels(level, numbers)
+        shown = dict.fromkeys(f"{q:.3g}" for q in self.levels)
+        self.name = f"quantile regression, {', '.join(shown)}"
+        features = features_of(self.history.contexts)
+        self._lines = [
+            make_pipeline(
+                StandardScaler(), QuantileRegressor(quantile=q, alpha=0.0)
+            ).fit(features, column)
+            for q, column in zip(self.levels, self.history.outcomes.T, strict=True)
+        ]
+
+    def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        features = features_of(contexts)
+        found = np.stack([line.predict(features) for line in self._lines], axis=-1)
+        return self._project(found)[:, None], np.ones((len(contexts), 1))
+
+    def _levels(self, level: Any, numbers: int) -> np.ndarray:
+        """Return a level for each number, or raise a DataError."""
+        try:
+            levels = np.array(np.broadcast_to(level, numbers), dtype=float)
+        except (TypeError, ValueError):
+            levels = np.full(numbers, np.nan)
+        if not ((levels > 0) & (levels < 1)).all():
+            self._refuse(
+                f"level is {level!r}; give a number between 0 and 1, or one for each of "
+                f"{numbers} uncertain numbers"
+            )
+        return levels
