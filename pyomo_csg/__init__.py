@@ -16,7 +16,7 @@ from pyomo_csg.learn.networks import LocationScale
 from pyomo_csg.policy import Policy
 from pyomo_csg.saving import load
 from pyomo_csg.solve import Oracle, Solution
-from pyomo_csg.stages import TwoStageModel, annotate
+from pyomo_csg.stages import TwoStageModel, annotate, from_mpisppy
 
 __version__ = "0.1.0"
 
@@ -36,5 +36,6 @@ __all__ = [
     "annotate",
     "baselines",
     "fit",
+    "from_mpisppy",
     "load",
 ]

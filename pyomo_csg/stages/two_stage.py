@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +32,7 @@ from pyomo_csg.stages.incidence import (
     incidence_graph,
     unique,
 )
+from pyomo_csg.stages.mpisppy_out import export
 from pyomo_csg.stages.summary import summarize
 
 
@@ -174,6 +176,48 @@ class TwoStageModel:
             If the model is too large for a picture that one can read.
         """
         draw(self.graph, path, self.model.name)
+
+    def to_mpisppy(
+        self, scenarios: Any, weights: Any = None
+    ) -> tuple[Callable[..., BlockData], list[str], dict[str, Any]]:
+        """Return the model on given scenarios as mpi-sppy takes it.
+
+        Parameters
+        ----------
+        scenarios : array (K, p) or DataFrame
+            A DataFrame has one column for each uncertain number, by its Pyomo name. Its
+            index, where it is text, names the scenarios.
+        weights : array (K,), optional
+            Probabilities that sum to 1. Default: 1/K each.
+
+        Returns
+        -------
+        scenario_creator : callable
+        names : list of str
+        kwargs : dict
+            What ``ExtensiveForm``, ``PH``, ``LShapedMethod`` and the others take as
+            ``scenario_creator``, ``all_scenario_names`` and ``scenario_creator_kwargs``.
+            They can be pickled if the model can; cloudpickle takes lambdas too.
+
+        Raises
+        ------
+        DataError
+            If the scenarios or weights do not fit.
+        CsgError
+            If mpi-sppy is not installed (``pip install pyomo-csg[mpi]``).
+
+        Examples
+        --------
+        >>> import pyomo_csg as csg
+        >>> from models import farmer
+        >>> two_stage = csg.TwoStageModel(farmer.build())
+        >>> creator, names, kwargs = two_stage.to_mpisppy(farmer.scenarios(3))
+        >>> names
+        ['scenario1', 'scenario2', 'scenario3']
+        >>> kwargs["outcomes"]["scenario1"]
+        [2.0, 2.4000000000000004, 16.0]
+        """
+        return export(self, scenarios, weights)
 
     def __str__(self) -> str:
         return summarize(self)
