@@ -9,6 +9,7 @@ from pyomo_csg.errors import (
     ModelError,
     SolveError,
 )
+from pyomo_csg.evaluation import Case, Evaluation, evaluate
 from pyomo_csg.fitting import fit
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.networks import LocationScale
@@ -21,9 +22,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AnnotationError",
+    "Case",
     "CsgError",
     "DataError",
     "Decision",
+    "Evaluation",
     "FitConfig",
     "LocationScale",
     "ModelError",
@@ -33,6 +36,7 @@ __all__ = [
     "SolveError",
     "TwoStageModel",
     "annotate",
+    "evaluate",
     "fit",
     "load",
 ]
