@@ -10,6 +10,7 @@ from pyomo_csg.errors import (
     ModelError,
     SolveError,
 )
+from pyomo_csg.evaluation import Case, Evaluation, evaluate
 from pyomo_csg.fitting import fit
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.networks import LocationScale
@@ -22,9 +23,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AnnotationError",
+    "Case",
     "CsgError",
     "DataError",
     "Decision",
+    "Evaluation",
     "FitConfig",
     "LocationScale",
     "ModelError",
@@ -35,6 +38,7 @@ __all__ = [
     "TwoStageModel",
     "annotate",
     "baselines",
+    "evaluate",
     "fit",
     "from_mpisppy",
     "load",

@@ -104,7 +104,8 @@ class Decider(ABC):
             As in :meth:`scenarios`.
         on_error : {'raise', 'record'}, optional
             What to do with a context whose program has no solution: raise its
-            SolveError, or go on, leave NaN in its place and tell it in the log.
+            SolveError, or go on, leave NaN in its place and tell it in the log. Where a
+            limit stopped an integer program, the best decision found by then is left.
         progress : bool, optional
             Whether long batches show a bar.
 
@@ -161,10 +162,10 @@ class Decider(ABC):
             )
         ]
         return Solution(
-            *(
-                np.concatenate([getattr(one, part) for one in found])
-                for part in ("decision", "value", "status")
-            )
+            **{
+                part: np.concatenate([getattr(one, part) for one in found])
+                for part in ("decision", "value", "status", "bound")
+            }
         )
 
 
@@ -173,7 +174,7 @@ def _tell_unsolved(solution: Solution) -> None:
     if len(cases):
         first = int(cases[0])
         logger.warning(
-            "%d of %d contexts have no decision; the first is case %d: %s",
+            "%d of %d contexts have no optimal decision; the first is case %d: %s",
             len(cases),
             len(solution.status),
             first,

@@ -284,7 +284,7 @@ def test_a_context_whose_program_has_no_solution_is_raised_or_recorded(caplog):
         policy.decide(np.array([99.0]))
     table = policy.decide([[5.0], [99.0], [6.0], [98.0]], on_error="record")
     assert table.isna().all(axis=1).tolist() == [False, True, False, True]
-    assert "2 of 4 contexts have no decision" in caplog.text
+    assert "2 of 4 contexts have no optimal decision" in caplog.text
     assert "case 1: infeasible" in caplog.text
     with pytest.raises(csg.DataError, match="on_error"):
         policy.decide(np.array([5.0]), on_error="ignore")

@@ -7,6 +7,7 @@ import io
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pyomo.environ as pyo
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from pyomo_csg.learn.history import History
 from pyomo_csg.learn.kernels import kernel_of
 from pyomo_csg.learn.networks import FromFunction, LocationScale
 from pyomo_csg.solve import Oracle
+from pyomo_csg.stages import TwoStageModel
 
 _FAULTS = (
     ArithmeticError,
@@ -45,7 +47,7 @@ def identity_of(
     """
     return {
         "format": 1,
-        "model": _fingerprint(oracle, history),
+        "model": fingerprint(oracle.two_stage, history.outcomes[0]),
         "history": history.fingerprint(),
         "network": _described(network, history),
         "kernel": _kernel_digest(settings, history),
@@ -54,19 +56,17 @@ def identity_of(
     }
 
 
-def _fingerprint(oracle: Oracle, history: History) -> str:
+def fingerprint(two_stage: TwoStageModel, outcome: np.ndarray) -> str:
     """Return what tells this model from another: a digest of all it prints.
 
     But for what a solver or a user may have left in it since: values of variables that
-    are free, and of the uncertain Params.
+    are free, and of the uncertain Params, in whose place the outcome (p,) stands.
     """
-    two_stage = oracle.two_stage.copied()
+    two_stage = two_stage.copied()
     for variable in two_stage.model.component_data_objects(pyo.Var):
         if not variable.fixed:
             variable.set_value(None)
-    for param, value in zip(
-        two_stage.uncertain_params, history.outcomes[0], strict=True
-    ):
+    for param, value in zip(two_stage.uncertain_params, outcome, strict=True):
         param.set_value(float(value))
     text = io.StringIO()
     two_stage.model.pprint(text)

@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Solution:
-    """Optimal decisions of zeta-SAA.
+    """Decisions of zeta-SAA: optimal, or the best that a limit left time to find.
 
     Attributes
     ----------
@@ -24,6 +24,10 @@ class Solution:
         Of the value with respect to the scenarios, where it was asked for.
     smooth : bool, or array (n,) of bool, or None
         Whether the gradient is the only one; as in :class:`LossGradient`.
+    bound : float, or array (n,)
+        What no decision does better than, as far as it is proven, in the model's own
+        sense. It is the value, but for integer programs that were solved up to a gap
+        or a limit only. After a limit it may be known where no decision is.
     """
 
     decision: np.ndarray
@@ -31,6 +35,7 @@ class Solution:
     status: Any
     gradient: np.ndarray | None = None
     smooth: Any = None
+    bound: Any = None
 
 
 @dataclass(frozen=True)

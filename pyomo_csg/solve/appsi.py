@@ -93,7 +93,8 @@ class AppsiEngine:
         optimum = form.optimum()
         found = [v.find_component_on(form.model).value for v in self._variables]
         decision = np.where(self._whole, np.round(found), found) + 0.0  # and no -0.0
-        return Point(decision, self._sign * optimum)
+        bound = min(self._sign * optimum, self._sign * form.bound)
+        return Point(decision, self._sign * optimum, bound)
 
     def loss(
         self,

@@ -54,6 +54,11 @@ class PersistentProgram:
     stats : Stats
         Where solves are counted.
 
+    Attributes
+    ----------
+    bound : float
+        What is proven of the last optimum: no point of the program does better.
+
     Raises
     ------
     ModelError
@@ -104,6 +109,7 @@ class PersistentProgram:
         SolverTrouble
             The next case can be solved all the same.
         """
+        bound = None
         if not self._is_constant:
             results = self._run()
             if results.termination_condition in _UNDECIDED:
@@ -113,7 +119,10 @@ class PersistentProgram:
             if condition is not TerminationCondition.optimal:
                 raise self._trouble(_STATUS.get(condition, condition.name))
             results.solution_loader.load_vars()
-        return value(self._objective)
+            bound = results.best_objective_bound
+        found = value(self._objective)
+        self.bound = found if bound is None or not np.isfinite(bound) else bound
+        return found
 
     def _load(self) -> None:
         self._solver.set_instance(self.model)

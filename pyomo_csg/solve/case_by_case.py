@@ -42,7 +42,7 @@ class CaseByCase:
         *,
         gradient: bool,
         first: int = 0,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Troubles]:
+    ) -> tuple[Any, ...]:
         """As :meth:`HighsEngine.solve`."""
         if gradient:
             self._refuse_gradient()
@@ -51,9 +51,10 @@ class CaseByCase:
         )
         missing = np.full(self._width, np.nan)
         decisions = np.array([missing if p is None else p.decision for p in points])
-        values = np.array([np.nan if p is None else p.value for p in points])
+        pairs = [(np.nan,) * 2 if p is None else (p.value, p.bound) for p in points]
+        values, bounds = np.array(pairs).T
         empty = np.full((len(points), 0), np.nan)
-        return decisions, values, empty, np.zeros(len(points), bool), troubles
+        return decisions, values, bounds, empty, np.zeros(len(points), bool), troubles
 
     def losses(
         self,

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from pyomo_csg.solve.assembly import Blocks
 
 
+_LIMITS = ("time limit", "iteration limit", "solution limit")
+
+
 class SolverTrouble(Exception):  # noqa: N818, it becomes a SolveError with its case
     """A program that has no answer: infeasible, unbounded, out of time, off.
 
@@ -25,6 +28,11 @@ class SolverTrouble(Exception):  # noqa: N818, it becomes a SolveError with its 
         super().__init__(status, detail)
         self.status = status
         self.detail = detail
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether a limit stopped the solver: there may be more to find."""
+        return self.status in _LIMITS
 
 
 Troubles = dict[int, SolverTrouble]  # by the case's number
@@ -84,10 +92,11 @@ class Stats:
 
 @dataclass(frozen=True)
 class Point:
-    """An optimal decision of zeta-SAA and its value, lower being better."""
+    """An optimal decision of zeta-SAA, its value and bound, lower being better."""
 
     decision: np.ndarray
     value: float
+    bound: float
     status: str = field(default="optimal")
 
 
@@ -105,7 +114,7 @@ class Found:
     unique : bool
         Whether the first stage is certified to be unique.
     bound : float, optional
-        What no decision costs less than, of an integer program solved within a gap.
+        What no decision costs less than, of an integer program; else it is the value.
     """
 
     x: np.ndarray
@@ -114,6 +123,49 @@ class Found:
     row_dual: np.ndarray | None = None
     unique: bool = False
     bound: float | None = None
+
+
+@dataclass
+class Solved:
+    """What was found for many cases; NaN where nothing was.
+
+    Attributes
+    ----------
+    decisions : array (n, s)
+    values, bounds : array (n,)
+        What decisions cost, and what none costs less than.
+    unique : array (n,) of bool
+        Which decisions are certified to be the only optimal ones.
+    troubles : dict
+        By the case's number. A case that a limit stopped may have the best decision
+        that was found by then all the same.
+    """
+
+    decisions: np.ndarray
+    values: np.ndarray
+    bounds: np.ndarray
+    unique: np.ndarray
+    troubles: Troubles = field(default_factory=dict)
+
+    @classmethod
+    def nothing(cls, cases: int, width: int) -> Solved:
+        """Return what is known of cases before they are solved."""
+        values, bounds = np.full((2, cases), np.nan)
+        unknown = np.full((cases, width), np.nan)
+        return cls(unknown, values, bounds, np.zeros(cases, bool))
+
+    def put(self, case: int, found: Found) -> None:
+        """Take what was found for a case."""
+        self.decisions[case] = found.x[: self.decisions.shape[1]]
+        self.values[case] = found.value
+        self.bounds[case] = found.value if found.bound is None else found.bound
+        self.unique[case] = found.unique
+
+    def put_many(self, cases: np.ndarray, others: Solved) -> None:
+        """Take what was found for some of the cases."""
+        for name in ("decisions", "values", "bounds", "unique"):
+            getattr(self, name)[cases] = getattr(others, name)
+        self.troubles.update((int(cases[i]), t) for i, t in others.troubles.items())
 
 
 class Strategy(Protocol):
@@ -130,21 +182,12 @@ class Strategy(Protocol):
 
 def solve_each(
     strategy: Strategy, blocks: Blocks, weights: np.ndarray, width: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, SolverTrouble]]:
-    """Return decisions (n, width), values (n,), certificates (n,) and troubles.
-
-    One case after the other, for blocks with two leading axes.
-    """
-    n = len(weights)
-    decisions, values = np.full((n, width), np.nan), np.full(n, np.nan)
-    unique = np.zeros(n, bool)
-    troubles: dict[int, SolverTrouble] = {}
-    for i in range(n):
+) -> Solved:
+    """Solve one case after the other, for blocks with two leading axes."""
+    solved = Solved.nothing(len(weights), width)
+    for i in range(len(weights)):
         try:
-            found = strategy.solve(blocks[i], weights[i])
+            solved.put(i, strategy.solve(blocks[i], weights[i]))
         except SolverTrouble as trouble:
-            troubles[i] = trouble
-            continue
-        decisions[i], values[i] = found.x[:width], found.value
-        unique[i] = found.unique
-    return decisions, values, unique, troubles
+            solved.troubles[i] = trouble
+    return solved

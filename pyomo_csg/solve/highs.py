@@ -81,7 +81,12 @@ def run_status(highs: Any) -> None:
         raise SolverTrouble("error", "HiGHS could not run the program")
     status = highs.getModelStatus()
     if status != _STATUS.kOptimal:
-        raise SolverTrouble(_NAMES.get(status, f"not solved ({status.name[1:]})"))
+        raise trouble_of(status)
+
+
+def trouble_of(status: Any) -> SolverTrouble:
+    """Return the trouble that a status of HiGHS is."""
+    return SolverTrouble(_NAMES.get(status, f"not solved ({status.name[1:]})"))
 
 
 def _check(status: Any) -> None:
@@ -197,8 +202,7 @@ class HighsProgram:
             self._highs.clearSolver()
             status = self._run()
         if status != _STATUS.kOptimal:
-            name = _NAMES.get(status, f"not solved ({status.name[1:]})")
-            raise SolverTrouble(name)
+            raise trouble_of(status)
 
     def _run(self) -> Any:
         if self._seconds is not None and not self._integer.any():

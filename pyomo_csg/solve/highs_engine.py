@@ -11,6 +11,7 @@ from pyomo_csg.solve.assembly import Blocks, evaluate
 from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.engine import (
     Found,
+    Solved,
     SolverTrouble,
     Stats,
     Strategy,
@@ -29,6 +30,8 @@ from pyomo_csg.solve.sensitivity import (
     is_degenerate,
     value_movement,
 )
+
+_MOST_STRATEGIES = 16  # each holds a program, which may be large
 
 
 class HighsEngine:
@@ -71,16 +74,23 @@ class HighsEngine:
         *,
         gradient: bool,
         first: int = 0,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Troubles]:
-        """Return decisions (n, s), values (n,), gradients (n, K, p), which are smooth."""
+    ) -> tuple[Any, ...]:
+        """Return decisions (n, s), values and bounds (n,), gradients (n, K, p), smooth.
+
+        The last is the dictionary of troubles.
+        """
         blocks = evaluate(self._compiled, scenarios)
         keys = _keys(keys, first, len(weights))
-        decisions, values, _, troubles = self._solve_many(blocks, weights, keys)
+        solved = self._solve_many(blocks, weights, keys)
+        found, troubles = (
+            (solved.decisions, solved.values, solved.bounds),
+            solved.troubles,
+        )
+        smooth = np.zeros(len(weights), bool)
         if not gradient:
-            empty = np.full((len(values), 0), np.nan)
-            return decisions, values, empty, np.zeros(len(values), bool), troubles
+            empty = np.full((len(weights), 0), np.nan)
+            return *found, empty, smooth, troubles
         gradients = np.full(scenarios.shape, np.nan)
-        smooth = np.zeros(len(values), bool)
         for i in range(len(scenarios)):
             try:
                 if i not in troubles:
@@ -89,7 +99,7 @@ class HighsEngine:
                     )
             except SolverTrouble as trouble:
                 troubles[i] = trouble
-        return decisions, values, gradients, smooth, troubles
+        return *found, gradients, smooth, troubles
 
     def _value_gradient(
         self, zeta: np.ndarray, blocks: Blocks, weights: np.ndarray
@@ -118,7 +128,8 @@ class HighsEngine:
         if search and not isinstance(strategy, LinearStrategy):
             return self._searched(strategy, blocks, weights, outcomes)
         keys = _keys(keys, first, len(weights))
-        decisions, _, unique, troubles = self._solve_many(blocks, weights, keys)
+        found = self._solve_many(blocks, weights, keys)
+        decisions, unique, troubles = found.decisions, found.unique, found.troubles
         losses = np.full(len(scenarios), np.nan)
         solved = np.ones(len(scenarios), bool)
         solved[list(troubles)] = False
@@ -268,7 +279,7 @@ class HighsEngine:
 
     def _solve_many(
         self, blocks: Blocks, weights: np.ndarray, keys: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
+    ) -> Solved:
         bad = blocks.unusable()
         if bad.any():
             return self._without(bad, blocks, weights, keys)
@@ -281,26 +292,23 @@ class HighsEngine:
 
     def _without(
         self, bad: np.ndarray, blocks: Blocks, weights: np.ndarray, keys: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
+    ) -> Solved:
         """Solve the cases whose data can be computed; mark the others."""
         good = np.flatnonzero(~bad)
-        width = len(self._compiled.first)
-        decisions, values = (
-            np.full((len(bad), width), np.nan),
-            np.full(len(bad), np.nan),
-        )
-        unique = np.zeros(len(bad), bool)
-        troubles: Troubles = {int(i): bad_data() for i in np.flatnonzero(bad)}
+        solved = Solved.nothing(len(bad), len(self._compiled.first))
+        solved.troubles.update((int(i), bad_data()) for i in np.flatnonzero(bad))
         if len(good):
             found = self._solve_many(blocks[good], weights[good], keys[good])
-            decisions[good], values[good], unique[good] = found[:3]
-            troubles.update((int(good[i]), t) for i, t in found[3].items())
-        return decisions, values, unique, troubles
+            solved.put_many(good, found)
+        return solved
 
     def _strategy(self, count: int) -> Strategy:
-        if count not in self._strategies:
-            self._strategies[count] = self._new_strategy(count)
-        return self._strategies[count]
+        """Return the strategy for a number of scenarios; those used last are kept."""
+        strategy = self._strategies.pop(count, None) or self._new_strategy(count)
+        self._strategies[count] = strategy
+        if len(self._strategies) > _MOST_STRATEGIES:
+            del self._strategies[next(iter(self._strategies))]
+        return strategy
 
     def _new_strategy(self, count: int) -> Strategy:
         arguments = (self._compiled, count, self.stats, self._options)

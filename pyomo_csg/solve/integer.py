@@ -12,7 +12,7 @@ import numpy as np
 
 from pyomo_csg.solve.assembly import Arrays, Blocks, Layout, Stack
 from pyomo_csg.solve.compiling import CompiledModel
-from pyomo_csg.solve.engine import Found, SolverTrouble, Stats, Troubles
+from pyomo_csg.solve.engine import Found, Solved, SolverTrouble, Stats, Troubles
 from pyomo_csg.solve.leaf import LeafSolver, leaf_options
 from pyomo_csg.solve.mip import Deadline, MipProgram, Relaxation
 from pyomo_csg.solve.reaction import Reaction
@@ -42,11 +42,15 @@ class IntegerFound(Found):
         Boxes of first-stage integers that hold all the optima.
     arrays : Arrays
         The program.
+    stopped : SolverTrouble, optional
+        The limit that it was solved up to. ``x`` is the best point found by then, NaN if
+        there is none, and the bound is proven all the same.
     """
 
     method: str = "plain"
     regions: list[Region] = field(default_factory=list)
     arrays: Arrays | None = None
+    stopped: SolverTrouble | None = None
 
 
 @dataclass
@@ -88,7 +92,8 @@ class IntegerStrategy:
     options : mapping
         Of HiGHS. With ``mip_rel_gap`` the value is that of the best point found, the
         bound is what is proven, and Opt-Search looks around that point only.
-        ``time_limit`` is for a call of ``solve`` or ``search``.
+        ``time_limit`` is for a call of ``solve`` or ``search``; where it stops one of
+        :meth:`solve_many`'s cases, the best point found by then comes with the trouble.
     method : str, optional
         ``'relaxation'``, ``'tree'`` or ``'plain'``: without the other two, whatever the
         rule; HiGHS takes over where the relaxation or the tree cannot do it.
@@ -122,19 +127,14 @@ class IntegerStrategy:
             raise troubles[0]
         return found[0]
 
-    def solve_many(
-        self, blocks: Blocks, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
-        """Return decisions (n, s), values (n,), certificates (n,) and troubles.
-
-        As :meth:`solve` for blocks with two leading axes.
-        """
+    def solve_many(self, blocks: Blocks, weights: np.ndarray) -> Solved:
+        """Solve many cases, as :meth:`solve` for blocks with two leading axes."""
         found, troubles = self._found(self._relaxed(blocks, weights))
-        decisions = np.full((len(weights), self._layout.n1), np.nan)
-        values = np.full(len(weights), np.nan)
+        solved = Solved.nothing(len(weights), self._layout.n1)
         for i, one in found.items():
-            decisions[i], values[i] = one.x[: self._layout.n1], one.value
-        return decisions, values, np.zeros(len(weights), bool), troubles
+            solved.put(i, one)
+        solved.troubles.update(troubles)
+        return solved
 
     def losses(
         self, blocks: Blocks, weights: np.ndarray, outcomes: Blocks
@@ -154,7 +154,7 @@ class IntegerStrategy:
             )
         for i, one in found.items():
             try:
-                if np.isnan(losses[i]):
+                if np.isnan(losses[i]) and i not in troubles:
                     losses[i] = self.search(one, blocks[i], weights[i], outcomes[i])
             except SolverTrouble as trouble:
                 troubles[i] = trouble
@@ -180,7 +180,10 @@ class IntegerStrategy:
         return relaxed
 
     def _found(self, relaxed: _Relaxed) -> tuple[dict[int, IntegerFound], Troubles]:
-        """Return the optima: the relaxations' that are whole, and branch for the others."""
+        """Return the optima: the relaxations' that are whole, and branch for the others.
+
+        A case that a limit stopped is among both what was found and the troubles.
+        """
         found, troubles = {}, dict(relaxed.troubles)
         for i, root in relaxed.roots.items():
             arrays, x = relaxed.arrays[i], relaxed.points[i]
@@ -194,6 +197,9 @@ class IntegerStrategy:
                 )
             except SolverTrouble as trouble:
                 troubles[i] = trouble
+                continue
+            if (stopped := found[i].stopped) is not None:
+                troubles[i] = stopped
         return found, troubles
 
     def _branched(
@@ -201,12 +207,15 @@ class IntegerStrategy:
     ) -> IntegerFound:
         self._deadline.start()
         grown = self._grown(arrays, root, blocks, weights)
-        if grown.complete and grown.x is not None:
-            return _found(arrays, grown.x, grown.bound, "tree", grown.regions)
-        x = self._whole_program.optimum(arrays, grown.x)
-        bound = max(self._whole_program.bound() + arrays.offset, grown.bound)
+        if grown.stopped is not None or (grown.complete and grown.x is not None):
+            bound, regions = grown.bound, grown.regions
+            return _found(arrays, grown.x, bound, "tree", regions, grown.stopped)
+        best = self._whole_program.best(arrays, grown.x)
+        if best.x is None and best.stopped is None:
+            raise SolverTrouble("infeasible")
         everywhere = Region(root.lower, root.upper)
-        return _found(arrays, x, bound, "plain", [everywhere])
+        bound = max(best.bound, grown.bound)
+        return _found(arrays, best.x, bound, "plain", [everywhere], best.stopped)
 
     def search(
         self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
@@ -265,9 +274,22 @@ class IntegerStrategy:
 
 
 def _found(
-    arrays: Arrays, x: np.ndarray, bound: float, method: str, regions: list[Region]
+    arrays: Arrays,
+    x: np.ndarray | None,
+    bound: float,
+    method: str,
+    regions: list[Region],
+    stopped: SolverTrouble | None = None,
 ) -> IntegerFound:
+    if x is None:
+        x = np.full(len(arrays.cost), np.nan)
     value = float(arrays.cost @ x) + arrays.offset
     return IntegerFound(
-        x, value, bound=bound, method=method, regions=regions, arrays=arrays
+        x,
+        value,
+        bound=bound if np.isnan(value) else min(bound, value),
+        method=method,
+        regions=regions,
+        arrays=arrays,
+        stopped=stopped,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from pyomo_csg.solve.assembly import Arrays, Blocks, Layout
 from pyomo_csg.solve.engine import Stats
-from pyomo_csg.solve.mip import Deadline, MipProgram
+from pyomo_csg.solve.mip import Best, Deadline, MipProgram
 from pyomo_csg.solve.reaction import Limit, Reaction
 from pyomo_csg.solve.tree import Node
 
@@ -68,15 +68,12 @@ class LeafSolver:
         arrays: Arrays,
         node: Node,
         highest: float,
-    ) -> tuple[np.ndarray | None, float]:
+    ) -> Best:
         """Return an optimum, if there is any that costs no more, and a bound."""
         if self._is_decision:
             return self._by_scenario(blocks, weights, arrays, node, highest)
         start = self._start(blocks, arrays, node) if self._wants_start else None
-        x = self._program.search(arrays, start, highest)
-        if x is None:
-            return None, highest
-        return x, self._program.bound() + arrays.offset
+        return self._program.best(arrays, start, highest)
 
     def _by_scenario(
         self,
@@ -85,17 +82,17 @@ class LeafSolver:
         arrays: Arrays,
         node: Node,
         highest: float,
-    ) -> tuple[np.ndarray | None, float]:
+    ) -> Best:
         decision, n1 = node.lower, self._layout.n1
         # With the decision fixed, the relaxation is one for each scenario.
         least = (arrays.cost * node.x)[n1:].reshape(len(weights), -1).sum(axis=1)
         limit = Limit(weights, least, highest - node.bound)
         reactions = self._reaction.to(blocks, decision, limit)
         if reactions is None:
-            return None, highest
+            return Best(None, highest)
         fixed = float(arrays.cost[:n1] @ decision) + arrays.offset
         x = np.concatenate([decision, reactions.z])
-        return x, fixed + float(weights @ reactions.bound)
+        return Best(x, fixed + float(weights @ reactions.bound))
 
     def _start(self, blocks: Blocks, arrays: Arrays, node: Node) -> np.ndarray | None:
         """Return a good point, if one is found.

@@ -9,7 +9,7 @@ import numpy as np
 
 from pyomo_csg.solve.assembly import Blocks, Layout
 from pyomo_csg.solve.compiling import CompiledModel
-from pyomo_csg.solve.engine import Found, SolverTrouble, Stats
+from pyomo_csg.solve.engine import Found, Solved, SolverTrouble, Stats
 from pyomo_csg.solve.face import is_unique
 from pyomo_csg.solve.face_search import FaceSearch
 from pyomo_csg.solve.highs import DUAL_SIMPLEX, HighsProgram
@@ -81,11 +81,10 @@ class LinearStrategy:
 
     def solve_many(
         self, blocks: Blocks, weights: np.ndarray, keys: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, SolverTrouble]]:
-        """Return decisions (n, s), values (n,), certificates (n,) and troubles.
+    ) -> Solved:
+        """Solve many cases, as :meth:`solve` for blocks with two leading axes.
 
-        As :meth:`solve` for blocks with two leading axes; all that is not HiGHS is done
-        for all cases at once. A case starts from the last basis of its key (n,), since
+        All that is not HiGHS is done for all cases at once. A case starts from the last basis of its key (n,), since
         training asks for the same pairs again with scenarios that moved a little.
         """
         stack, n = self.layout.stack(blocks, weights), len(weights)
@@ -106,8 +105,8 @@ class LinearStrategy:
                 self._bases[key] = self.program.highs.getBasis()
         x, duals = numbers[:, :columns], numbers[:, columns:] / scale
         unique = is_unique(stack.cost, duals[:, :columns], duals[:, columns:])
-        decisions = x[:, : self.layout.n1]
-        return decisions, stack.values_of(x), unique, troubles
+        decisions, values = x[:, : self.layout.n1], stack.values_of(x)
+        return Solved(decisions, values, values, unique, troubles)
 
     def optima(
         self, blocks: Blocks, weights: np.ndarray, held: np.ndarray | None = None

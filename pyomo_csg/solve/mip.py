@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +14,11 @@ import numpy as np
 
 from pyomo_csg.solve.assembly import Arrays
 from pyomo_csg.solve.engine import SolverTrouble, Stats
-from pyomo_csg.solve.highs import HighsProgram, Shape
+from pyomo_csg.solve.highs import HighsProgram, Shape, trouble_of
 from pyomo_csg.solve.rounding import Rounder
 
 _STATUS = highspy.HighsModelStatus
+_FEASIBLE = highspy.SolutionStatus.kSolutionStatusFeasible
 # Steepest edge would have to find all its weights again for each basis that is set.
 _DEVEX = 1
 _RELAXED = {"presolve": "off", "simplex_dual_edge_weight_strategy": _DEVEX}
@@ -91,6 +92,8 @@ class TimedProgram(HighsProgram):
         if status == _STATUS.kInfeasible:
             return False
         if status != _STATUS.kOptimal:
+            if (trouble := trouble_of(status)).is_limit:
+                raise trouble
             self.run()
         return True
 
@@ -116,6 +119,25 @@ class Relaxation(TimedProgram):
         super().__init__(layout, stats, {**_RELAXED, **options}, deadline, relaxed=True)
 
 
+@dataclass
+class Best:
+    """What was found of an integer program.
+
+    Attributes
+    ----------
+    x : array, optional
+        The best point, its integer columns whole.
+    bound : float
+        What no point costs less than.
+    stopped : SolverTrouble, optional
+        The limit that stopped the solver before the point was proven to be optimal.
+    """
+
+    x: np.ndarray | None
+    bound: float
+    stopped: SolverTrouble | None = None
+
+
 class MipProgram(TimedProgram):
     """An integer program that is solved exactly, unless options say otherwise."""
 
@@ -130,13 +152,7 @@ class MipProgram(TimedProgram):
         self._context = stats, options, deadline
         self._rounder = Rounder(layout)
         self._highest, self._watched = math.inf, False
-
-    def optimum(self, arrays: Arrays, start: np.ndarray | None = None) -> np.ndarray:
-        """Return an optimal point whose integer columns are whole."""
-        found = self.search(arrays, start)
-        if found is None:
-            raise SolverTrouble("infeasible")
-        return found
+        self._bound = -math.inf
 
     def search(
         self,
@@ -148,16 +164,53 @@ class MipProgram(TimedProgram):
 
         Once no point can cost as little as ``highest``, there is none.
         """
+        best = self.best(arrays, start, highest)
+        if best.stopped is not None:
+            raise best.stopped
+        return best.x
+
+    def best(
+        self,
+        arrays: Arrays,
+        start: np.ndarray | None = None,
+        highest: float = math.inf,
+    ) -> Best:
+        """As :meth:`search`; if a limit stops the solver, what it had found by then."""
         self.load(arrays)
         self._stop_above(highest - arrays.offset)
+        self._bound = -math.inf
         if start is not None:
             solution = highspy.HighsSolution()
             solution.col_value = start.tolist()
             self._highs.setSolution(solution)
-        if not self._is_solved():
-            return None
+        try:
+            if not self._is_solved():
+                return Best(None, highest)
+        except SolverTrouble as trouble:
+            if not trouble.is_limit:
+                raise
+            return self._stopped(arrays, start, trouble)
         self._stats.nodes += max(0, self._highs.getInfo().mip_node_count)
-        return self._polished(arrays, self.point())
+        x = self._polished(arrays, self.point())
+        return Best(x, self._bound + arrays.offset)
+
+    def _stopped(
+        self, arrays: Arrays, start: np.ndarray | None, trouble: SolverTrouble
+    ) -> Best:
+        """Return the better of the start and of what HiGHS found."""
+        points = [p for p in (start, self._incumbent(arrays)) if p is not None]
+        x = min(points, key=lambda point: float(arrays.cost @ point), default=None)
+        return Best(x, self._bound + arrays.offset, trouble)
+
+    def _incumbent(self, arrays: Arrays) -> np.ndarray | None:
+        """Return the best whole point that HiGHS has, if it has any."""
+        if self._highs.getInfo().primal_solution_status != _FEASIBLE:
+            return None
+        self._deadline.start()  # anew: a point that is known is worth a linear program
+        try:
+            return self._polished(arrays, self.point())
+        except SolverTrouble:
+            return None
 
     def _stop_above(self, highest: float) -> None:
         """Have HiGHS stop once its bound is above a cost; it has no option for that."""
@@ -168,9 +221,16 @@ class MipProgram(TimedProgram):
 
     def _run(self) -> Any:
         status = super()._run()
-        if status == _STATUS.kInterrupt and self.bound() > self._highest:
+        self._bound = self._proven(status)
+        if status == _STATUS.kInterrupt and self._bound > self._highest:
             return _STATUS.kInfeasible
         return status
+
+    def _proven(self, status: Any) -> float:
+        if self._integer.any():
+            return self._highs.getInfo().mip_dual_bound
+        optimal = status == _STATUS.kOptimal
+        return self._highs.getObjectiveValue() if optimal else -math.inf
 
     def _watch(self, event: Any) -> None:
         # HiGHS keeps the answer from one event, and one run, to the next.
@@ -178,9 +238,7 @@ class MipProgram(TimedProgram):
 
     def bound(self) -> float:
         """Return what no point of the last program costs less than, without offset."""
-        if not self._integer.any():
-            return self._highs.getObjectiveValue()
-        return self._highs.getInfo().mip_dual_bound
+        return self._bound
 
     def _polished(self, arrays: Arrays, x: np.ndarray) -> np.ndarray:
         """Round the integers; let the others follow where that breaks a row."""

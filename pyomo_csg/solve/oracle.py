@@ -134,7 +134,8 @@ class Oracle:
             Whether to give the gradient of the value, too.
         on_error : {'raise', 'record'}, optional
             What to do with a case that has no answer: raise its SolveError, or go on,
-            leave NaN in its place and keep it in ``failures``.
+            leave NaN in its place and keep it in ``failures``. An integer program that
+            a limit stopped has the best decision found by then in its place, if any.
         progress : bool, optional
             Whether long batches show a bar.
         fresh : bool, optional
@@ -156,19 +157,26 @@ class Oracle:
             fresh=fresh,
             gradient=gradient,
         )
-        decisions, values, gradients, smooth = arrays
+        decisions, values, bounds, gradients, smooth = arrays
         status = np.full(len(zetas), "optimal", dtype=object)
         for i, trouble in troubles.items():
             status[i] = trouble.status
         self._settle(
             troubles, on_error, lambda i: self._saa_program(zetas[i], shares[i])
         )
-        values = self._sense * values
-        extras = (self._sense * gradients, smooth) if gradient else (None, None)
+        values, bounds = self._sense * values, self._sense * bounds
+        slopes = self._sense * gradients if gradient else None
+        smooth = smooth if gradient else None
         if not one:
-            return Solution(decisions, values, status, *extras)
-        first = (None if extra is None else extra[0] for extra in extras)
-        return Solution(decisions[0], float(values[0]), status[0], *first)
+            return Solution(decisions, values, status, slopes, smooth, bounds)
+        return Solution(
+            decisions[0],
+            float(values[0]),
+            status[0],
+            None if slopes is None else slopes[0],
+            None if smooth is None else smooth[0],
+            float(bounds[0]),
+        )
 
     def loss(
         self,
@@ -385,7 +393,7 @@ class Oracle:
         self, zetas: np.ndarray, shares: np.ndarray, omega: np.ndarray
     ) -> Any:
         """The search, or zeta-SAA itself where that has no optimum."""
-        (_, values, _, _), troubles = self._run(
+        (_, values, *_), troubles = self._run(
             "solve", [zetas[None], shares[None]], False, gradient=False
         )
         if troubles:

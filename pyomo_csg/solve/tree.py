@@ -13,7 +13,8 @@ import numpy as np
 
 from pyomo_csg.solve.assembly import Arrays, Layout
 from pyomo_csg.solve.cut import slack
-from pyomo_csg.solve.mip import Relaxation
+from pyomo_csg.solve.engine import SolverTrouble
+from pyomo_csg.solve.mip import Best, Relaxation
 from pyomo_csg.solve.rounding import Rounder
 
 _WHOLE = 1e-9
@@ -64,12 +65,15 @@ class Grown:
         What it costs, and what no point can cost less than.
     complete : bool
         Whether the value is proven to be optimal within the gap.
+    stopped : SolverTrouble, optional
+        The limit that stopped it.
     """
 
     x: np.ndarray | None = None
     value: float = math.inf
     bound: float = math.inf
     complete: bool = True
+    stopped: SolverTrouble | None = None
     _solved: list[tuple[float, Region]] = field(default_factory=list)
 
     @property
@@ -78,20 +82,19 @@ class Grown:
         highest = self.value + slack(self.value)
         return [region for value, region in self._solved if value <= highest]
 
-    def add(
-        self, arrays: Arrays, x: np.ndarray | None, bound: float, region: Region
-    ) -> None:
+    def add(self, arrays: Arrays, best: Best, region: Node) -> None:
         """Take note of a region's optimum, if it has any."""
-        self.bound = min(self.bound, bound)
-        if x is None:
+        self.bound = min(self.bound, max(best.bound, region.bound))
+        self.stopped = best.stopped
+        if best.x is None:
             return
-        value = float(arrays.cost @ x) + arrays.offset
+        value = float(arrays.cost @ best.x) + arrays.offset
         self._solved.append((value, region))
         if value < self.value:
-            self.x, self.value = x, value
+            self.x, self.value = best.x, value
 
 
-Leaf = Callable[[Arrays, Node, float], tuple[np.ndarray | None, float]]
+Leaf = Callable[[Arrays, Node, float], Best]
 
 
 class Tree:
@@ -132,7 +135,7 @@ class Tree:
     def grow(
         self, arrays: Arrays, root: Node, leaf: Leaf, budget: float = math.inf
     ) -> Grown:
-        """Return an optimum, or what is known when the budget is spent.
+        """Return an optimum, or what is known when the budget or the time is spent.
 
         Parameters
         ----------
@@ -140,31 +143,44 @@ class Tree:
         root : Node
         leaf : function
             Takes a leaf's program and node, and a cost; returns an optimum that costs
-            no more (or None) and a bound.
+            no more, if there is any, and a bound.
         budget : float
             How many relaxations to solve; a leaf counts as 20.
         """
         grown, order = Grown(), count()
         heap = [(root.bound, next(order), root)]
-        while heap and heap[0][0] <= (highest := self._threshold(grown.value)):
-            bound, _, node = heapq.heappop(heap)
-            whole = self._rounder.whole(arrays, node.x) if node.rounds else None
-            if whole is not None:
-                grown.add(arrays, whole, bound, node)
-            elif node.is_fixed:
-                budget -= _LEAF_COST
-                fixed = within(arrays, self.integers, node)
-                whole, bound = leaf(fixed, node, highest)
-                grown.add(arrays, whole, bound, replace(node, duals=None))
-            else:
-                for child in self._children(arrays, node):
-                    budget -= child.rounds
-                    heapq.heappush(heap, (child.bound, next(order), child))
-            if budget < 0 and heap:
+        while heap and heap[0][0] <= self._threshold(grown.value):
+            _, _, node = heapq.heappop(heap)
+            try:
+                children, spent = self._visit(arrays, node, leaf, grown)
+            except SolverTrouble as trouble:
+                if not trouble.is_limit:
+                    raise
+                grown.stopped, children, spent = trouble, [node], 0
+            for child in children:
+                heapq.heappush(heap, (child.bound, next(order), child))
+            budget -= spent
+            if grown.stopped is not None or (budget < 0 and heap):
                 grown.complete = False
                 break
         grown.bound = min([grown.bound, grown.value, *(bound for bound, _, _ in heap)])
         return grown
+
+    def _visit(
+        self, arrays: Arrays, node: Node, leaf: Leaf, grown: Grown
+    ) -> tuple[list[Node], int]:
+        """Return a node's children, and what they count of the budget."""
+        whole = self._rounder.whole(arrays, node.x) if node.rounds else None
+        if whole is not None:
+            grown.add(arrays, Best(whole, node.bound), node)
+            return [], 0
+        if node.is_fixed:
+            fixed = within(arrays, self.integers, node)
+            best = leaf(fixed, node, self._threshold(grown.value))
+            grown.add(arrays, best, replace(node, duals=None))
+            return [], _LEAF_COST
+        children = self._children(arrays, node)
+        return children, sum(child.rounds for child in children)
 
     def _threshold(self, incumbent: float) -> float:
         """Return the bound above which a node holds nothing of interest."""

@@ -13,7 +13,7 @@ from pyomo_csg.errors import DataError, shortlist
 if TYPE_CHECKING:
     from pyomo_csg.stages.two_stage import TwoStageModel
 
-_MOST_PROBLEMS = 10
+_MOST_PROBLEMS, _MOST_IN_ALL = 10, 50
 _WEIGHT_TOLERANCE = 1e-6
 _INTEGER_TOLERANCE = 1e-5
 
@@ -44,9 +44,8 @@ class Doors:
         self._problems.append(f"{argument}: {problem}")
 
     def close(self) -> None:
-        """Raise all that was found as one DataError."""
-        if self._problems:
-            raise DataError(self._subject, self._problems)
+        """Raise what was found as one DataError: all, or the first of very many."""
+        _refuse(self._subject, *self._problems, most=_MOST_IN_ALL)
 
 
 def scenario_array(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
@@ -330,10 +329,10 @@ def _is_valid(param: Any, x: float) -> bool:
     return True
 
 
-def _refuse(subject: str, *found: str) -> None:
+def _refuse(subject: str, *found: str, most: int = _MOST_PROBLEMS) -> None:
     problems = list(found)
-    more = len(problems) - _MOST_PROBLEMS
+    more = len(problems) - most
     if more > 0:
-        problems[_MOST_PROBLEMS:] = [f"... and {more} more"]
+        problems[most:] = [f"... and {more} more"]
     if problems:
         raise DataError(subject, problems)

@@ -71,7 +71,7 @@ class Recourse(Transformation):
         decision = doors.check("decision", decision_vector, two_stage, config.decision)
         outcome = doors.check("outcome", outcome_vector, two_stage, config.outcome)
         if decision is not None:
-            doors.check("decision", _refuse_infeasible, two_stage, decision.tolist())
+            doors.check("decision", refuse_infeasible, two_stage, decision.tolist())
         doors.close()
         with Program(two_stage) as program:
             program.add_outcome(outcome)
@@ -84,7 +84,7 @@ class Recourse(Transformation):
             con.deactivate()
 
 
-def _refuse_infeasible(two_stage: TwoStageModel, decision: list[float]) -> None:
+def refuse_infeasible(two_stage: TwoStageModel, decision: list[float]) -> None:
     """Raise if the decision breaks a bound, a fixing or a constraint of the first stage."""
     variables = two_stage.first_stage_variables
     problems = [

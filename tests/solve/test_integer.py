@@ -279,7 +279,7 @@ def test_a_program_stopped_above_a_cost_is_solved_again_without():
     program = MipProgram(layout, Stats(), {}, Deadline())
     demands = mnv.sample(3, seed=6)[1]
     arrays = layout.arrays(evaluate(compiled, demands), np.full(3, 1 / 3))
-    optimum = program.optimum(arrays)
+    optimum = program.search(arrays)
     value = arrays.cost @ optimum + arrays.offset
     assert program.search(arrays, highest=value - 50) is None
     again = program.search(arrays)

@@ -1,0 +1,87 @@
+"""Statistics over cases, and how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.errors import DataError
+
+Statistic = str | float
+
+
+def name_of(statistic: Statistic) -> str:
+    """Return what tables call a statistic; refuse what is none."""
+    if statistic in ("median", "mean"):
+        return str(statistic)
+    if isinstance(statistic, Real) and 0 <= float(statistic) <= 1:
+        return f"{100 * float(statistic):g} %"
+    found = f"{statistic!r} was given; give 'median', 'mean', or a quantile from 0 to 1"
+    raise DataError("Unknown statistic", [found])
+
+
+def computed(statistic: Statistic, values: np.ndarray) -> np.ndarray:
+    """Return a statistic of each column of values (n, m), without what is NaN."""
+    function = _function(statistic)
+    lacking = np.isnan(values)
+    if not lacking.any() and len(values):
+        return function(values, axis=0)
+    columns = (
+        values[~gone, j] for j, gone in enumerate(lacking.T)
+    )  # nanquantile is slow
+    return np.array([function(some) if len(some) else np.nan for some in columns])
+
+
+def _function(statistic: Statistic) -> Callable[..., Any]:
+    name_of(statistic)
+    if isinstance(statistic, str):
+        return np.median if statistic == "median" else np.mean
+    return partial(np.quantile, q=float(statistic))
+
+
+def compared(
+    statistic: Statistic, values: np.ndarray, to: int | None = None
+) -> np.ndarray:
+    """Return a statistic of each column over that of one, on the rows that both have."""
+    if to is None:
+        return computed(statistic, values)
+    others = np.broadcast_to(values[:, [to]], values.shape)
+    lacking = np.isnan(values) | np.isnan(others)
+    mine, theirs = (
+        computed(statistic, np.where(lacking, np.nan, part))
+        for part in (values, others)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return mine / theirs
+
+
+def bootstrapped(
+    statistic: Callable[[np.ndarray], np.ndarray],
+    units: Sequence[np.ndarray],
+    level: float,
+    seed: int,
+    draws: int,
+) -> np.ndarray:
+    """Return the low and high ends (2, m) of percentile intervals.
+
+    Parameters
+    ----------
+    statistic : callable
+        From rows (n,), by their numbers, to m numbers.
+    units : list of arrays
+        The rows of each unit that is drawn whole, with replacement: a trial, or a case.
+    """
+    if not (isinstance(level, Real) and 0 < level < 1):
+        found = f"level is {level!r}; give a number between 0 and 1"
+        raise DataError("Cannot give an interval", [found])
+    rng, count = np.random.default_rng(seed), len(units)
+    found = []
+    for _ in range(draws):
+        drawn = rng.integers(count, size=count)
+        found.append(statistic(np.concatenate([units[unit] for unit in drawn])))
+    ends = (1 - level) / 2, (1 + level) / 2
+    return np.array([computed(end, np.array(found)) for end in ends])

@@ -1,0 +1,123 @@
+"""What is proven of a value, where an integer program is not solved to the end."""
+
+import numpy as np
+import pytest
+
+import pyomo_csg as csg
+from models import cep1, mnv, sslp
+from pyomo_csg.solve import highs_engine
+from pyomo_csg.solve.compiling import compile_model
+from pyomo_csg.solve.highs_engine import HighsEngine
+from tests.solve.test_integer import Solver
+from tests.solving import solve, transform
+from tests.zoo import ZOO, integers, scenarios
+
+ROOT_ONLY = {"mip_max_nodes": 1}
+
+
+@pytest.mark.parametrize("name", ["cep1", "farmer", "quadratic", "mnv", "integers"])
+def test_a_program_solved_to_the_end_is_proven_to_its_value(name):
+    model = ZOO[name]()
+    zetas = np.array([scenarios(model, 3, seed) for seed in range(2)])
+    batch = csg.Oracle(model).solve(zetas)
+    assert batch.bound == pytest.approx(batch.value, rel=1e-8)
+    one = csg.Oracle(model).solve(zetas[0])
+    assert isinstance(one.bound, float)
+    assert one.bound == pytest.approx(one.value, rel=1e-8)
+
+
+def test_within_a_gap_the_optimum_lies_between_value_and_bound():
+    model, demands = mnv.build(), mnv.sample(6, seed=5)[1]
+    optimum = solve(transform("extensive_form", model, scenarios=demands))
+    loose = csg.Oracle(model, options={"mip_rel_gap": 0.05}).solve(demands)
+    assert loose.status == "optimal"
+    assert loose.value <= optimum * (1 + 1e-9)  # a profit
+    assert optimum <= loose.bound * (1 + 1e-9)
+    assert 1e-3 < loose.bound / loose.value - 1 <= 0.05
+
+
+def test_within_a_gap_a_cost_is_bounded_from_below():
+    model, clients = sslp.build(4, 8), sslp.scenarios(6, 8)
+    optimum = solve(transform("extensive_form", model, scenarios=clients))
+    loose = csg.Oracle(model, options={"mip_rel_gap": 0.05}).solve(clients)
+    assert loose.bound <= optimum + 1e-7 and optimum <= loose.value + 1e-7
+    assert 1e-3 < 1 - loose.bound / loose.value <= 0.05
+
+
+def test_another_solver_bounds_its_values_too():
+    model, clients = sslp.build(4, 8), sslp.scenarios(6, 8)
+    exact = csg.Oracle(model, "appsi_highs").solve(clients)
+    assert exact.bound == pytest.approx(exact.value, rel=1e-7)
+    loose = csg.Oracle(model, "appsi_highs", options={"mip_rel_gap": 0.5})
+    found = loose.solve(clients)
+    assert found.bound <= exact.value + 1e-6 <= found.value + 2e-6
+    assert found.bound < found.value - 1e-3
+
+
+@pytest.mark.parametrize("method", ["tree", "plain"])
+def test_a_limit_leaves_the_best_point_found_and_what_is_proven(method):
+    model, demands = mnv.build(), mnv.sample(6, seed=5)[1]
+    exact, stopped = Solver(model, 6), Solver(model, 6, method, **ROOT_ONLY)
+    exact.solve(demands)
+    weights = exact.weights[None]
+    found = stopped.strategy.solve_many(exact.blocks[None], weights)
+    assert found.troubles[0].status == "solution limit"
+    assert found.bounds[0] < exact.found.value - 1 <= found.values[0]
+    engine = HighsEngine(stopped.compiled, {})
+    costs, _ = engine.costs(np.repeat(found.decisions, 6, axis=0), demands)
+    assert costs.mean() <= found.values[0] + 1e-6  # it can be carried out
+
+
+def test_an_oracle_raises_at_a_limit_or_records_what_was_found():
+    oracle = csg.Oracle(mnv.build(), options=ROOT_ONLY)
+    demands = mnv.sample(6, seed=5)[1]
+    with pytest.raises(csg.SolveError, match="solution limit"):
+        oracle.solve(demands)
+    found = oracle.solve(demands, on_error="record")
+    assert found.status == "solution limit"
+    assert [failure.status for failure in oracle.failures] == ["solution limit"]
+    assert np.isfinite(found.decision).all()
+    assert found.value < found.bound
+
+
+def test_a_limit_that_comes_before_any_point_leaves_the_bound_of_the_relaxation():
+    demands = mnv.sample(6, seed=5)[1]
+    exact = csg.Oracle(mnv.build()).solve(demands)
+    oracle = csg.Oracle(mnv.build(), options={"mip_max_nodes": 0})
+    found = oracle.solve(demands, on_error="record")
+    assert found.status == "solution limit"
+    assert np.isnan(found.value) and np.isnan(found.decision).all()
+    assert exact.value < found.bound < np.inf
+
+
+@pytest.mark.parametrize("limit", [0.02, 0.3])
+def test_whatever_a_time_limit_leaves_keeps_to_its_bound(limit):
+    demands = mnv.sample(30, seed=0)[1]
+    oracle = csg.Oracle(mnv.build(), options={"time_limit": limit})
+    found = oracle.solve(demands, on_error="record")
+    assert found.status == "time limit"
+    assert not found.value > found.bound
+    assert np.isnan(found.value) == np.isnan(found.decision).all()
+
+
+def test_losses_are_not_taken_from_a_program_that_was_stopped():
+    demands = mnv.sample(6, seed=5)[1]
+    oracle = csg.Oracle(mnv.build(), options=ROOT_ONLY)
+    losses = oracle.loss(demands[None], demands[:1], on_error="record")
+    assert np.isnan(losses).all()
+    assert oracle.failures[0].status == "solution limit"
+
+
+def test_programs_of_many_sizes_are_not_all_kept(monkeypatch):
+    monkeypatch.setattr(highs_engine, "_MOST_STRATEGIES", 3)
+    for model in (cep1.build(), integers()):
+        engine = HighsEngine(compile_model(csg.TwoStageModel(model)), {})
+        oracle = csg.Oracle(model)
+        for count in (1, 2, 3, 1, 4, 5, 1, 2):
+            zetas, weights = (
+                scenarios(model, count)[None],
+                np.full((1, count), 1 / count),
+            )
+            values = engine.solve(zetas, weights, gradient=False)[1]
+            assert oracle.solve(zetas).value == pytest.approx(values)
+        assert list(engine._strategies) == [5, 1, 2]
