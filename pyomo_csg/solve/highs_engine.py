@@ -75,10 +75,12 @@ class HighsEngine:
         """Return decisions (n, s), values (n,), gradients (n, K, p), which are smooth."""
         blocks = evaluate(self._compiled, scenarios)
         keys = _keys(keys, first, len(weights))
-        decisions, values, _, troubles = self._solve_many(blocks, weights, keys)
+        decisions, values, _, troubles = self._solve_many(
+            blocks, weights, keys, certify=False
+        )
         if not gradient:
-            empty = np.full((len(values), 0), np.nan)
-            return decisions, values, empty, np.zeros(len(values), bool), troubles
+            none, no = np.empty((len(values), 0)), np.zeros(len(values), bool)
+            return decisions, values, none, no, troubles
         gradients = np.full(scenarios.shape, np.nan)
         smooth = np.zeros(len(values), bool)
         for i in range(len(scenarios)):
@@ -267,14 +269,18 @@ class HighsEngine:
         )
 
     def _solve_many(
-        self, blocks: Blocks, weights: np.ndarray, keys: np.ndarray
+        self,
+        blocks: Blocks,
+        weights: np.ndarray,
+        keys: np.ndarray,
+        certify: bool = True,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
         bad = blocks.unusable()
         if bad.any():
             return self._without(bad, blocks, weights, keys)
         strategy = self._strategy(weights.shape[1])
         if isinstance(strategy, LinearStrategy):
-            return strategy.solve_many(blocks, weights, keys)
+            return strategy.solve_many(blocks, weights, keys, certify)
         if isinstance(strategy, IntegerStrategy):
             return strategy.solve_many(blocks, weights)
         return solve_each(strategy, blocks, weights, len(self._compiled.first))
