@@ -67,7 +67,8 @@ class Decider(ABC):
         }
         variables = self.two_stage.first_stage_variables
         self._names = tuple(v.name for v in variables)
-        self._integer = np.array([not v.is_continuous() for v in variables], bool)
+        integer = np.array([not v.is_continuous() for v in variables], bool)
+        self._integer = np.flatnonzero(integer)
 
     @property
     def two_stage(self) -> TwoStageModel:
@@ -121,8 +122,8 @@ class Decider(ABC):
         if on_error == "record":
             _tell_unsolved(solution)
         decisions = solution.decision
-        if self._integer.any():
-            decisions = np.where(self._integer, np.round(decisions), decisions)
+        if len(self._integer):
+            decisions[:, self._integer] = np.round(decisions[:, self._integer])
         if one:
             value = float(solution.value[0])
             return Decision(self._names, decisions[0], value, scenarios[0], weights[0])

@@ -18,6 +18,7 @@ from pyomo_csg.deciding import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.learned import Learned
 from pyomo_csg.learn.networks import Recurrent, TaskNet
+from pyomo_csg.learn.plain import plain
 from pyomo_csg.solve import Solution
 
 logger = logging.getLogger(__name__)
@@ -80,11 +81,11 @@ class Policy(Decider):
         self.learned = learned
         self.context_names = learned.context_names
         self.network.eval()
-        self._device = self.network.center.device
         self._center = self.network.center.numpy(force=True)
         self._spread = self.network.spread.numpy(force=True)
         self.context_shape = _context_shape(learned)
         self.count, self._weighted = self._probed()
+        self._generate = plain(self.network) or self._by_torch
         rounding = _ROUNDING * (
             1 + np.abs(self._center / self._spread).max(initial=0.0)
         )
@@ -157,28 +158,33 @@ class Policy(Decider):
 
     def _tell_far(self, contexts: np.ndarray) -> None:
         flat = ((contexts - self._center) / self._spread).reshape(len(contexts), -1)
+        if np.abs(flat).max() <= self._limit:
+            return  # most often: then its root mean square is not more, either
         distance = np.sqrt(np.einsum("ni,ni->n", flat, flat) / flat.shape[1])
-        worst = distance.max()
-        if worst > self._limit:
+        if distance.max() > self._limit:
             logger.warning(
                 "%d of %d contexts are far from the history: the worst is %.3g standard "
                 "deviations from its mean, and none there was more than %.3g; scenarios "
                 "and decisions for such a context are extrapolated",
                 np.count_nonzero(distance > self._limit),
                 len(contexts),
-                worst,
+                distance.max(),
                 self.learned.reach,
             )
 
-    @torch.inference_mode()
     def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K)."""
-        given = torch.from_numpy(contexts).to(self._device)
-        if len(given) <= _MOST_AT_ONCE:
-            scenarios, weights = self.network(given)
-        else:
-            parts = [self.network(some) for some in given.split(_MOST_AT_ONCE)]
-            scenarios, weights = map(torch.cat, zip(*parts, strict=True))
+        if len(contexts) <= _MOST_AT_ONCE:
+            return self._generate(contexts)
+        starts = range(0, len(contexts), _MOST_AT_ONCE)
+        parts = [self._generate(contexts[i : i + _MOST_AT_ONCE]) for i in starts]
+        scenarios, weights = map(np.concatenate, zip(*parts, strict=True))
+        return scenarios, weights
+
+    @torch.inference_mode()
+    def _by_torch(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        given = torch.from_numpy(contexts).to(self.network.center.device)
+        scenarios, weights = self.network(given)
         return scenarios.cpu().numpy(), weights.cpu().numpy()
 
     @torch.inference_mode()

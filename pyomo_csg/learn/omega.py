@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import expit
 from torch import Tensor, nn
 
 from pyomo_csg.stages import TwoStageModel
@@ -72,6 +74,40 @@ class Omega(nn.Module):
             outcome = torch.where(self._where[2], self.project(part), outcome)
         return outcome
 
+    def plain(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Return the same as a function of arrays, on the numbers as they are now."""
+        center, spread, lower, upper, above, below, shift, gain = (
+            getattr(self, name).numpy()
+            for name in ("center", "spread", "_lower", "_upper")
+            + ("_above", "_below", "_shift", "_gain")
+        )
+        starting, ending, inner = self._where.numpy()
+
+        def start(free: np.ndarray) -> np.ndarray:
+            return lower + spread * _softplus(free + above)
+
+        def end(free: np.ndarray) -> np.ndarray:
+            return upper - spread * _softplus(below - free)
+
+        def inside(free: np.ndarray) -> np.ndarray:
+            part = lower + (upper - lower) * expit(shift + gain * free)
+            return np.minimum(np.maximum(part, lower), upper)
+
+        def anywhere(free: np.ndarray) -> np.ndarray:
+            return center + spread * free
+
+        rest = ~(starting | ending | inner)
+        kinds = ((starting, start), (ending, end), (inner, inside), (rest, anywhere))
+        (_, first), *others = ((where, of) for where, of in kinds if where.any())
+
+        def outcomes(free: np.ndarray) -> np.ndarray:
+            outcome = first(free)
+            for where, of in others:
+                outcome = np.where(where, of(free), outcome)
+            return outcome
+
+        return outcomes
+
     def _derive(self) -> None:
         """Compute once what every call needs of the bounds, the center and the spread."""
         low, high = torch.isfinite(self.lower), torch.isfinite(self.upper)
@@ -137,13 +173,13 @@ def spread_of(values: np.ndarray) -> np.ndarray:
     return np.where(spread > 1e-12 * np.maximum(size, 1e-300), spread, 1.0)
 
 
-def _width(lower: Tensor, upper: Tensor) -> Tensor:
-    """Return how wide intervals are; never 0, for a domain may be a single number."""
-    return (upper - lower).clamp(min=1e-300)
-
-
 def _positive(values: Tensor) -> Tensor:
     return values.clamp(min=_MARGIN)
+
+
+def _softplus(values: np.ndarray) -> np.ndarray:
+    """Return what torch's own gives, which from 20 on is the number itself."""
+    return np.maximum(values, np.log1p(np.exp(np.minimum(values, 20.0))))
 
 
 def _softplus_inverse(values: Tensor) -> Tensor:

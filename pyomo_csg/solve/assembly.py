@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -48,21 +50,21 @@ class Blocks:
     def unusable(self) -> np.ndarray:
         """Say for which cases, on the first axis, some number is missing or infinite."""
         cases = self.cost.shape[0]
+        good = np.ones(cases, bool)
 
-        def any_in(mask: np.ndarray) -> np.ndarray:
-            return np.asarray(mask.reshape(cases, -1).any(axis=1))
+        def admit(mask: np.ndarray) -> None:
+            np.logical_and(good, mask.reshape(cases, -1).all(axis=1), out=good)
 
-        wrong = np.zeros(cases, bool)
         for finite in (self.entries, self.cost, self.constant, self.hessian):
             if not _shared(finite):
-                wrong |= any_in(~np.isfinite(finite))
+                admit(np.isfinite(finite))
         for lower in (self.row_lower, self.column_lower):
             if not _shared(lower):
-                wrong |= any_in(np.isnan(lower) | (lower == np.inf))
+                admit(lower < np.inf)  # which no NaN is
         for upper in (self.row_upper, self.column_upper):
             if not _shared(upper):
-                wrong |= any_in(np.isnan(upper) | (upper == -np.inf))
-        return wrong
+                admit(upper > -np.inf)
+        return ~good
 
     def joined(self, other: Blocks) -> Blocks:
         """Append another's blocks after these, on the axis before the last."""
@@ -130,13 +132,22 @@ class Stack:
         cost, *others = self._picked(case)
         return Arrays(cost, float(self.offset[case]), *others)
 
+    def __iter__(self) -> Iterator[Arrays]:
+        cost, *others = (
+            repeat(array) if array.ndim == 1 else array for array in self._all()
+        )
+        return map(Arrays, cost, self.offset.tolist(), *others)
+
     def part(self, cases: np.ndarray) -> Stack:
         """Return the programs of some of the cases."""
         cost, *others = self._picked(cases)
         return Stack(cost, self.offset[cases], *others)
 
     def _picked(self, cases: Any) -> list[np.ndarray]:
-        every = (
+        return [array if array.ndim == 1 else array[cases] for array in self._all()]
+
+    def _all(self) -> tuple[np.ndarray, ...]:
+        return (
             self.cost,
             self.column_lower,
             self.column_upper,
@@ -144,12 +155,10 @@ class Stack:
             self.row_upper,
             self.values,
         )
-        return [array if array.ndim == 1 else array[cases] for array in every]
 
     def values_of(self, points: np.ndarray) -> np.ndarray:
         """Return what points (n, columns), one of each program, cost."""
-        costs = np.broadcast_to(self.cost, points.shape)
-        return np.einsum("nc,nc->n", costs, points) + self.offset
+        return (self.cost * points).sum(axis=1) + self.offset
 
 
 class Layout:
@@ -198,10 +207,8 @@ class Layout:
         """
         compiled, first = self.compiled, self._first
         rows, columns = compiled.recourse_rows, compiled.recourse
-        constant = blocks.constant[..., 0]
         return Stack(
-            self._costs(blocks, weights),
-            first.constant + np.einsum("nk,nk->n", weights, constant),
+            *self._costs(blocks, weights),
             self._joined("lower", columns.certain, first.lower, blocks.column_lower),
             self._joined("upper", columns.certain, first.upper, blocks.column_upper),
             self._joined(
@@ -213,16 +220,22 @@ class Layout:
             self._joined("values", rows.entries.certain, first.entries, blocks.entries),
         )
 
-    def _costs(self, blocks: Blocks, weights: np.ndarray) -> np.ndarray:
-        """Return the cost of every column, once where it is the same for all cases."""
-        shared = len(weights) == 1 or weights.strides[0] == 0
-        if self.compiled.recourse_cost.linear.certain and shared:
-            known = self._known.get("cost")
-            if known is None or not np.array_equal(known[0], weights[0]):
-                known = (weights[0].copy(), self._cost_rows(blocks[:1], weights[:1])[0])
-                self._known["cost"] = known
-            return known[1]
-        return self._cost_rows(blocks, weights)
+    def _costs(
+        self, blocks: Blocks, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the cost of every column, once where all cases share it, and offsets."""
+        cost = self.compiled.recourse_cost
+        alike = len(weights) == 1 or weights.strides[0] == 0
+        if not (cost.linear.certain and alike):
+            return self._cost_rows(blocks, weights), self._offsets(blocks, weights)
+        known = self._known.get("cost")
+        if known is None or not np.array_equal(known[0], weights[0]):
+            one, same = blocks[:1], weights[:1].copy()
+            known = (same[0], self._cost_rows(one, same)[0], self._offsets(one, same))
+            self._known["cost"] = known
+        if cost.constant.certain:
+            return known[1], known[2].repeat(len(weights))
+        return known[1], self._offsets(blocks, weights)
 
     def _cost_rows(self, blocks: Blocks, weights: np.ndarray) -> np.ndarray:
         first, recourse = blocks.cost[..., : self.n1], blocks.cost[..., self.n1 :]
@@ -230,6 +243,10 @@ class Layout:
         costs[:, : self.n1] = self._first.cost + np.einsum("nk,nks->ns", weights, first)
         costs[:, self.n1 :] = (weights[..., None] * recourse).reshape(len(weights), -1)
         return costs
+
+    def _offsets(self, blocks: Blocks, weights: np.ndarray) -> np.ndarray:
+        constant = blocks.constant[..., 0]
+        return self._first.constant + np.einsum("nk,nk->n", weights, constant)
 
     def _joined(
         self, name: str, certain: bool, first: np.ndarray, blocks: np.ndarray
@@ -239,8 +256,7 @@ class Layout:
             return self._known[name]
         cases = 1 if certain else len(blocks)
         flat = blocks[:cases].reshape(cases, -1)
-        head = np.broadcast_to(first, (cases, len(first)))
-        joined = np.concatenate([head, flat], axis=1)
+        joined = np.concatenate([shared(first, (cases,)), flat], axis=1)
         if name == "values":
             joined = joined[:, self._order]
         if not certain:

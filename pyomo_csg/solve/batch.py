@@ -103,9 +103,8 @@ def work(
     if len(engines) > _MOST_ENGINES:
         engines.popitem(last=False)
     engine = engines[recipe.name]
-    before = replace(engine.stats)
     answer = getattr(engine, method)(*arrays, **constants)
-    return answer, engine.stats.minus(before)
+    return answer, engine.stats.taken()
 
 
 class Batch:
@@ -247,7 +246,7 @@ class Batch:
 
 def _most_cases(compiled: CompiledModel | None, method: str) -> int:
     """Return how many cases a chunk may have."""
-    if compiled is None or compiled.quadratic or compiled.recourse.integer.any():
+    if compiled is None or compiled.quadratic or compiled.integer_recourse:
         return _MOST_SLOW_CASES
     branches = compiled.integer and method != "costs"
     return _MOST_MIXED_CASES if branches else _MOST_CASES

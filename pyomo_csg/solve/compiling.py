@@ -128,17 +128,22 @@ class CompiledModel:
     first_cost: Cost
     recourse_cost: Cost
 
-    @property
+    @cached_property
     def quadratic(self) -> bool:
         """Whether the objective has a quadratic term."""
         return bool(
             len(self.first_cost.hessian_row) + len(self.recourse_cost.hessian_row)
         )
 
-    @property
+    @cached_property
     def integer(self) -> bool:
         """Whether either stage has integer variables."""
-        return bool(self.first.integer.any() or self.recourse.integer.any())
+        return bool(self.first.integer.any()) or self.integer_recourse
+
+    @cached_property
+    def integer_recourse(self) -> bool:
+        """Whether the recourse has integer variables."""
+        return bool(self.recourse.integer.any())
 
 
 def compile_model(two_stage: TwoStageModel) -> CompiledModel:

@@ -77,12 +77,11 @@ class Stats:
     solver_seconds: float = 0.0
     total_seconds: float = 0.0
 
-    def minus(self, other: Stats) -> Stats:
-        """Return these counts less another's."""
-        mine = vars(self)
-        return Stats(
-            **{name: mine[name] - value for name, value in vars(other).items()}
-        )
+    def taken(self) -> Stats:
+        """Return these counts, and count from zero again."""
+        found = Stats(**vars(self))
+        vars(self).update(vars(Stats()))
+        return found
 
     def add(self, other: Stats) -> None:
         """Add another's counts to these."""

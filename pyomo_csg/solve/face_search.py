@@ -62,7 +62,7 @@ class FaceSearch:
         self._program.load(arrays)
         self._start_from(basis)
         self._program.run()
-        x, _, _ = self._program.solution()
+        x = self._program.point()
         if excess(saa, x[: len(saa.cost)], found.value) > 0:
             x = self._with_cut(found, saa, arrays)
         else:
@@ -78,7 +78,7 @@ class FaceSearch:
         cut = self._cut_layout.cut(arrays, scale * saa.cost, scale * limit)
         self._cut_program.load(cut)
         self._cut_program.run()
-        x, _, _ = self._cut_program.solution()
+        x = self._cut_program.point()
         over = excess(saa, x[: len(saa.cost)], found.value, 2 * _CUT)
         if over > 0:
             raise SolverTrouble(

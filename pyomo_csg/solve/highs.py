@@ -6,6 +6,7 @@ import difflib
 import math
 import time
 from collections.abc import Mapping
+from struct import Struct
 from typing import Any, Protocol
 
 import highspy
@@ -148,6 +149,8 @@ class HighsProgram:
         self._kinds = self._integer.astype(np.int32)  # 1 is HiGHS's for an integer
         self._columns = np.arange(layout.columns, dtype=np.int32)
         self._rows = np.arange(layout.rows, dtype=np.int32)
+        self._point = Struct(f"{layout.columns}d")
+        self._all = Struct(f"{2 * layout.columns + layout.rows}d")
 
     def load(self, arrays: Arrays) -> None:
         """Make HiGHS hold this program."""
@@ -231,15 +234,23 @@ class HighsProgram:
 
     def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the columns' values, the columns' duals and the rows' duals."""
-        numbers, columns = np.array(self.numbers()), len(self._columns)
-        numbers[columns:] /= self._scale
-        return numbers[:columns], numbers[columns : 2 * columns], numbers[2 * columns :]
+        x, columns = np.frombuffer(bytearray(self.packed())), len(self._columns)
+        x[columns:] /= self._scale
+        return x[:columns], x[columns : 2 * columns], x[2 * columns :]
 
-    def numbers(self) -> list[float]:
-        """Return the same in one list, duals as HiGHS has them: times ``scale``."""
-        # HiGHS gives lists: one array of them is made sooner than three.
+    def packed(self) -> bytes:
+        """Return the same as bytes, duals as HiGHS has them: times ``scale``."""
+        # HiGHS gives lists, and nothing makes numbers of lists sooner than this.
         found = self._highs.getSolution()
-        return [*found.col_value, *found.col_dual, *found.row_dual]
+        return self._all.pack(*found.col_value, *found.col_dual, *found.row_dual)
+
+    def point(self) -> np.ndarray:
+        """Return the columns' values."""
+        return np.frombuffer(bytearray(self.packed_point()))
+
+    def packed_point(self) -> bytes:
+        """Return the same as bytes."""
+        return self._point.pack(*self._highs.getSolution().col_value)
 
     @property
     def scale(self) -> float:

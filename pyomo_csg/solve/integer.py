@@ -241,7 +241,7 @@ class IntegerStrategy:
 
     @property
     def _whole_options(self) -> Mapping[str, Any]:
-        lean = {} if self._compiled.recourse.integer.any() else _LEAN
+        lean = {} if self._compiled.integer_recourse else _LEAN
         return {**lean, **self._options}
 
     @cached_property

@@ -80,31 +80,42 @@ class LinearStrategy:
         )
 
     def solve_many(
-        self, blocks: Blocks, weights: np.ndarray, keys: np.ndarray
+        self,
+        blocks: Blocks,
+        weights: np.ndarray,
+        keys: np.ndarray,
+        certify: bool = True,
     ) -> Solved:
         """Solve many cases, as :meth:`solve` for blocks with two leading axes.
 
-        All that is not HiGHS is done for all cases at once. A case starts from the last basis of its key (n,), since
-        training asks for the same pairs again with scenarios that moved a little.
+        All that is not HiGHS is done for all cases at once. A case starts from the last
+        basis of its key (n,), since training asks for the same pairs again with scenarios
+        that moved a little. Nothing is certified unless asked for.
         """
-        stack, n = self.layout.stack(blocks, weights), len(weights)
-        columns = self.layout.columns
-        numbers = np.full((n, 2 * columns + self.layout.rows), np.nan)
-        scale = np.ones((n, 1))
+        stack, program = self.layout.stack(blocks, weights), self.program
+        read = program.packed if certify else program.packed_point
+        found: list[bytes] = []
+        scale: list[float] = []
         troubles: dict[int, SolverTrouble] = {}
-        for i, key in enumerate(keys.tolist()):
+        for i, (arrays, key) in enumerate(zip(stack, keys.tolist(), strict=True)):
             try:
-                self.program.load(stack[i])
-                self.program.start_from(self._bases.get(key))
-                self.program.run()
+                program.load(arrays)
+                program.start_from(self._bases.get(key))
+                program.run()
             except SolverTrouble as trouble:
                 troubles[i] = trouble
-                continue
-            numbers[i], scale[i] = self.program.numbers(), self.program.scale
-            if len(self._bases) < _MOST_BASES or key in self._bases:
-                self._bases[key] = self.program.highs.getBasis()
-        x, duals = numbers[:, :columns], numbers[:, columns:] / scale
-        unique = is_unique(stack.cost, duals[:, :columns], duals[:, columns:])
+                found.append(b"")
+            else:
+                found.append(read())
+                if len(self._bases) < _MOST_BASES or key in self._bases:
+                    self._bases[key] = program.highs.getBasis()
+            scale.append(program.scale)
+        columns, rows = self.layout.columns, self.layout.rows
+        numbers = _rows(found, 2 * columns + rows if certify else columns)
+        x, unique = numbers[:, :columns], np.zeros(len(numbers), bool)
+        if certify:
+            duals = numbers[:, columns:] / np.array(scale)[:, None]
+            unique = is_unique(stack.cost, duals[:, :columns], duals[:, columns:])
         decisions, values = x[:, : self.layout.n1], stack.values_of(x)
         return Solved(decisions, values, values, unique, troubles)
 
@@ -146,6 +157,14 @@ class LinearStrategy:
         arrays = self.layout.arrays(blocks, weights)
         basis = self.program.highs.getBasis()
         return self._face.search(found, arrays, blocks, outcome, basis)
+
+
+def _rows(packed: list[bytes], width: int) -> np.ndarray:
+    """Return numbers (n, width) from their bytes; NaN where there are none."""
+    if not all(packed):
+        missing = np.full(width, np.nan).tobytes()
+        packed = [one or missing for one in packed]
+    return np.frombuffer(bytearray().join(packed)).reshape(len(packed), width)
 
 
 def _beside(cases: int, *parts: np.ndarray) -> np.ndarray:

@@ -83,10 +83,6 @@ class TimedProgram(HighsProgram):
         self.start_from(basis)
         return self._is_solved()
 
-    def point(self) -> np.ndarray:
-        """Return the columns' values."""
-        return np.array(self._highs.getSolution().col_value)
-
     def _is_solved(self) -> bool:
         status = self._run()
         if status == _STATUS.kInfeasible:

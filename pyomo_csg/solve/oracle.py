@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from pyomo_csg.solve.batch import Batch, Recipe
 from pyomo_csg.solve.compiling import CompiledModel, compile_model
 from pyomo_csg.solve.engine import Stats
 from pyomo_csg.solve.highs import check_options
+from pyomo_csg.solve.numbers import shared
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.arrays import (
     Doors,
@@ -332,9 +333,9 @@ class Oracle:
 
     def _sets(self, scenarios: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K), checked."""
-        if weights is None and _is_inside(scenarios, self._inside):
+        if weights is None and _is_inside(scenarios, 3, self._inside):
             cases, count, _ = scenarios.shape
-            return scenarios.copy(), np.broadcast_to(1 / count, (cases, count))
+            return scenarios.copy(), shared(_equal(count), (cases,))
         doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
         zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
         shares = doors.check("weights", batch_of_weights, weights, zetas)
@@ -342,6 +343,14 @@ class Oracle:
         return zetas, shares
 
     def _pairs(self, scenarios: Any, weights: Any, outcomes: Any) -> tuple:
+        """Return scenarios (n, K, p), weights (n, K) and outcomes (n, p), checked."""
+        if (
+            weights is None
+            and _is_inside(outcomes, 2, self._inside)
+            and _is_inside(scenarios, 3, self._inside)
+            and len(scenarios) == len(outcomes)
+        ):
+            return *self._sets(scenarios, None), outcomes.copy()
         doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
         zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
         shares = doors.check("weights", batch_of_weights, weights, zetas)
@@ -432,20 +441,31 @@ def _inside(two_stage: TwoStageModel) -> tuple[np.ndarray, np.ndarray]:
                 -np.inf if low is None else low,
                 np.inf if high is None else high,
             )
+            outside = np.nextafter(sides[:, j], (-np.inf, np.inf))
+            closed = [
+                side is not None and side in component.domain for side in (low, high)
+            ]
+            sides[closed, j] = outside[closed]
     return sides[0], sides[1]
 
 
-def _is_inside(scenarios: Any, sides: tuple[np.ndarray, np.ndarray]) -> bool:
-    """Say at little cost of scenarios, (n, K, p) and floats already, if all are good."""
+def _is_inside(numbers: Any, axes: int, sides: tuple[np.ndarray, np.ndarray]) -> bool:
+    """Say at little cost of what may be floats (..., p) already if all are good."""
     low, high = sides
     return (
-        type(scenarios) is np.ndarray
-        and scenarios.dtype == np.float64
-        and scenarios.ndim == 3
-        and scenarios.shape[2] == len(low)
-        and scenarios.size > 0
-        and bool(((scenarios > low) & (scenarios < high)).all())
+        type(numbers) is np.ndarray
+        and numbers.dtype == np.float64
+        and numbers.ndim == axes
+        and numbers.shape[-1] == len(low)
+        and numbers.size > 0
+        and bool(((numbers > low) & (numbers < high)).all())
     )
+
+
+@lru_cache
+def _equal(count: int) -> np.ndarray:
+    """Return equal weights (count,)."""
+    return np.full(count, 1 / count)
 
 
 def _named(keys: Any, zetas: np.ndarray) -> list[np.ndarray]:

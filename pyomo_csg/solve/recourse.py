@@ -125,14 +125,14 @@ class RecourseSolver:
         self._options = options
         self.layout = RecourseLayout(compiled)
         lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX}
-        if compiled.recourse.integer.any():
+        whole = compiled.integer_recourse
+        if whole:
             lean = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0}
-        whole = bool(compiled.recourse.integer.any())
         self._program = HighsProgram(
             self.layout, stats, {**lean, **options}, scaled=not whole
         )
         self.caches = (
-            not compiled.recourse.integer.any()
+            not whole
             and compiled.recourse_rows.entries.certain_at(self.layout.recourse)
             and compiled.recourse_cost.linear.certain_at(self.layout.recourse_columns)
         )
@@ -307,7 +307,7 @@ class RecourseSolver:
         arrays = self.layout.arrays(block, shift)
         self._program.load(arrays)
         self._program.run()
-        return float(arrays.cost @ self._program.solution()[0])
+        return float(arrays.cost @ self._program.point())
 
     def _held(self, block: Blocks, shift: np.ndarray) -> HighsProgram:
         """Return the linear program just solved, the integers held where there are any."""
@@ -315,7 +315,7 @@ class RecourseSolver:
         if not whole.any():
             return self._program
         arrays = self.layout.arrays(block, shift)
-        z = np.round(self._program.solution()[0])
+        z = np.round(self._program.point())
         held = replace(
             arrays,
             column_lower=np.where(whole, z, arrays.column_lower),

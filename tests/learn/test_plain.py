@@ -1,0 +1,127 @@
+"""A Task-Net in plain arrays: the same numbers as torch's, whatever its parts."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pyomo_csg.learn.forecast import Forecast
+from pyomo_csg.learn.networks import (
+    Constant,
+    Feedforward,
+    FromFunction,
+    LocationScaleHead,
+    OmegaHead,
+    Recurrent,
+    TaskNet,
+)
+from pyomo_csg.learn.omega import Omega
+from pyomo_csg.learn.plain import plain
+
+INF = float("inf")
+OMEGAS = {
+    "one kind": Omega([0.0, 1.0], [INF, INF], [5.0, 2.0], [2.0, 0.1]),
+    "every kind": Omega(
+        [0.0, -INF, -1.0, -INF], [INF, 3.0, 1.0, INF], [5, 1, 0.9, -2], [2, 3, 0.5, 9]
+    ),
+}
+BODIES = {
+    "feedforward": lambda shape: Feedforward(3, shape, (8, 6)),
+    "linear": lambda shape: Feedforward(3, shape, ()),
+    "constant": Constant,
+}
+X = np.random.default_rng(0).normal(size=(7, 3))
+
+
+def network(body, head, spread=1.0):
+    """Return a Task-Net of random numbers; free ones are spread so far."""
+    torch.manual_seed(0)
+    net = TaskNet(body, head, torch.randn(3), torch.rand(3) + 0.5).requires_grad_(False)
+    for parameter in net.body.parameters():
+        parameter.copy_(spread * torch.randn_like(parameter))
+    return net
+
+
+def forecast(numbers, positive):
+    """Return a forecast of random numbers, one of which is without skill."""
+    found = Forecast((3,), numbers, (4,), positive).requires_grad_(False)
+    for tensor in (found.center, found.spread, found.offset, found.unit):
+        tensor.copy_(torch.rand(len(tensor)) + 0.5)
+    found.skill[0] = 0.0
+    return found
+
+
+def assert_same(net, generate, x=X):
+    with torch.no_grad():
+        scenarios, weights = net(torch.as_tensor(x))
+    found = generate(x)
+    np.testing.assert_allclose(found[0], scenarios.numpy(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found[1], weights.numpy(), rtol=1e-12)
+    assert found[0].dtype == found[1].dtype == float
+
+
+@pytest.mark.parametrize("learned", [0, 1], ids=["equal weights", "learned weights"])
+@pytest.mark.parametrize("kind", OMEGAS)
+@pytest.mark.parametrize("name", BODIES)
+def test_scenarios_and_weights_are_those_of_torch(name, kind, learned):
+    omega = OMEGAS[kind]
+    shape = (5, len(omega.center) + learned)
+    net = network(BODIES[name](shape), OmegaHead(omega))
+    assert_same(net, plain(net))
+    assert_same(net, plain(net), X[:1])
+
+
+def test_free_numbers_far_out_stay_those_of_torch():
+    net = network(BODIES["linear"]((5, 4)), OmegaHead(OMEGAS["every kind"]), 30.0)
+    assert_same(net, plain(net))
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_fitted_location_and_scale_are_those_of_torch(name):
+    omega = OMEGAS["every kind"]
+    head = LocationScaleHead(forecast(4, False), forecast(4, True), omega)
+    net = network(BODIES[name]((5, 4)), head)
+    assert_same(net, plain(net))
+
+
+def test_numbers_that_change_in_place_are_seen():
+    net = network(Feedforward(3, (5, 2), (8,)), OmegaHead(OMEGAS["one kind"]))
+    generate = plain(net)
+    before = generate(X)[0]
+    for parameter in net.body.parameters():
+        parameter.mul_(0.5)
+    assert np.abs(generate(X)[0] - before).max() > 0.1
+    assert_same(net, generate)
+
+
+class Doubled(Feedforward):
+    """What derives from a body may do as it likes."""
+
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class Moved(OmegaHead):
+    """So may what derives from a head."""
+
+    def place(self, free, frame):
+        return 1 + self.omega(free)
+
+
+OTHERS = {
+    "recurrent": (lambda: Recurrent(3, (5, 2), (6, 8)), OmegaHead),
+    "own body": (lambda: nn.Unflatten(-1, (3, 1)), OmegaHead),
+    "derived body": (lambda: Doubled(3, (5, 2), (8,)), OmegaHead),
+    "derived head": (lambda: Constant((5, 2)), Moved),
+    "own location": (
+        lambda: Constant((5, 2)),
+        lambda o: LocationScaleHead(FromFunction(np.zeros_like), forecast(2, True), o),
+    ),
+    "single precision": (lambda: Constant((5, 2)).float(), OmegaHead),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_has_no_function_of_arrays_is_left_to_torch(name):
+    body, head = OTHERS[name]
+    assert plain(network(body(), head(OMEGAS["one kind"]))) is None
