@@ -71,7 +71,11 @@ class Comparison:
 
 
 def compare(
-    policies: Mapping[str, Decider], data: Any, history: Any = None
+    policies: Mapping[str, Decider],
+    data: Any,
+    history: Any = None,
+    *,
+    progress: bool = True,
 ) -> Comparison:
     """Return what decisions cost on pairs, which the policies should not have seen.
 
@@ -89,6 +93,8 @@ def compare(
         As in :func:`pyomo_csg.fit`.
     history : (contexts, outcomes) or DataFrame, optional
         What the two other ways learn from.
+    progress : bool, optional
+        Whether long batches show a bar.
 
     Examples
     --------
@@ -105,7 +111,9 @@ def compare(
     pairs = {name: pairs_for(policy, data) for name, policy in policies.items()}
     first, judged = next(iter(policies.values())), next(iter(pairs.values()))
     decisions = {
-        name: policy.decide(pairs[name].contexts, on_error="record").to_numpy()
+        name: policy.decide(
+            pairs[name].contexts, on_error="record", progress=progress
+        ).to_numpy()
         for name, policy in policies.items()
     }
     past = None if history is None else pairs_for(first, history)

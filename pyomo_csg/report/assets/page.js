@@ -66,9 +66,9 @@ function costs() {
   const rows = found.table.map((row, i) => [
     row.name, `${shown(row.mean)} ± ${shown(row.standard_error, 2)}`,
     i ? `${shown(row.difference)} ± ${shown(row.difference_error, 2)}` : "",
-    i ? `${Math.round(100 * row.first_better)} % of pairs` : "", row.unsolved ? String(row.unsolved) : "",
+    i ? `${Math.round(100 * row.first_better)} %` : "", row.unsolved ? String(row.unsolved) : "",
   ]);
-  byId("cost-table").append(table([["decision", "mean cost ± standard error", "more than this policy", "this policy costs less on", "unsolved"], ...rows], found.table[0].name));
+  byId("cost-table").append(table([["decision", "mean cost ± standard error", "more than this policy", "this policy is better", "unsolved"], ...rows], found.table[0].name));
 }
 
 function contest() {
