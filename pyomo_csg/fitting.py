@@ -16,7 +16,7 @@ from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.given import network_of
 from pyomo_csg.learn.history import History, history_of
-from pyomo_csg.learn.identity import identity_of
+from pyomo_csg.learn.identity import identity_of, versions
 from pyomo_csg.learn.learned import Found, Learned
 from pyomo_csg.learn.methods import learn
 from pyomo_csg.learn.progress import Callback, Journal
@@ -135,7 +135,7 @@ def fit(
             kept,
         )
         count, found = fitter.fit(scenarios)
-    searched = found.contest.get("settings", {})
+    used = {**identity.pop("settings"), **found.contest.get("settings", {})}
     learned = Learned(
         found.network,
         method,
@@ -145,7 +145,9 @@ def fit(
             "pairs": len(history),
             "scenarios": count,
             "context_shape": list(history.contexts.shape[1:]),
-            "settings": dict(sorted({**identity["settings"], **searched}.items())),
+            "settings": dict(sorted(used.items())),
+            "identity": identity,
+            "versions": versions(),
         },
         journal.table(),
         history.context_names,

@@ -106,8 +106,26 @@ class Policy(Decider):
         """Losses as they were seen while learning: stage, step and numbers."""
         return self.learned.log
 
-    def report(self) -> str:
-        """Return in words what was learned, which candidate won, and how sure that is."""
+    def report(
+        self, path: str | os.PathLike[str] | None = None, data: Any = None
+    ) -> str:
+        """Return in words what was learned, which candidate won, and how sure that is.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            Where to write a page that shows it, too: one HTML file that needs nothing
+            else, with training curves, scenarios and decisions for some contexts, solver
+            times and the settings.
+        data : (contexts, outcomes) or DataFrame, optional
+            Pairs as in :func:`pyomo_csg.fit`, better not those that were learned from.
+            With them the page shows their contexts, the outcomes near those, and what
+            decisions cost beside the expected-value and the context-free decision.
+        """
+        if path is not None:
+            from pyomo_csg.report.page import write_page
+
+            write_page(path, self, data)
         summary = self.learned.summary
         numbers = len(self.two_stage.uncertain_params)
         lines = [
@@ -133,6 +151,32 @@ class Policy(Decider):
         from pyomo_csg.saving import save
 
         save(path, self)
+
+    def plot_scenarios(self, x: Any, data: Any = None, ax: Any = None) -> Any:
+        """Draw the scenarios of a context on matplotlib's axes, and return those.
+
+        Parameters
+        ----------
+        x : array, mapping or Series
+            One context.
+        data : (contexts, outcomes) or DataFrame, optional
+            Pairs; the outcomes after the contexts nearest to this one are drawn, too.
+        ax : Axes, optional
+            Where to draw. Default: a new figure.
+        """
+        from pyomo_csg.report.plots import plot_scenarios
+
+        return plot_scenarios(self, x, data, ax)
+
+    def plot_training(self, ax: Any = None) -> Any:
+        """Draw the losses of the fit on matplotlib's axes, and return those.
+
+        A line a run of a stage, as a share of its range, since stages have units of
+        their own; dashed on held-out rows.
+        """
+        from pyomo_csg.report.plots import plot_training
+
+        return plot_training(self, ax)
 
     def __repr__(self) -> str:
         numbers = len(self.two_stage.uncertain_params)

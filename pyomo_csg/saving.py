@@ -9,7 +9,6 @@ import math
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from torch import Tensor, nn
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.files import write_whole
 from pyomo_csg.learn.blueprint import custom_parts, describe, restore
+from pyomo_csg.learn.identity import versions
 from pyomo_csg.learn.learned import Learned
 from pyomo_csg.learn.networks import LocationScale
 from pyomo_csg.policy import Policy
@@ -143,10 +143,7 @@ def load(
 def _content(policy: Policy) -> dict[str, Any]:
     learned, two_stage = policy.learned, policy.two_stage
     return {
-        "versions": {
-            "pyomo_csg": version("pyomo-csg"),
-            "torch": str(torch.__version__),
-        },
+        "versions": versions(),
         "model": two_stage.model.name,
         "uncertain_params": [p.name for p in two_stage.uncertain_params],
         "first_stage_variables": [v.name for v in two_stage.first_stage_variables],

@@ -5,6 +5,7 @@ import pyomo.environ as pyo
 
 import pyomo_csg as csg
 from models import cvar_portfolio, newsvendor
+from pyomo_csg import comparing
 from pyomo_csg.learn import candidates, judging, outcomes
 
 METHODS = ["auto", "mmd", "static", "dynamic", "direct"]
@@ -26,11 +27,12 @@ _LENGTHS = {
     (judging, "_DRAWS"): 4,
     (judging, "_ROWS"): 8,
     (outcomes, "_TREES"): 10,
+    (comparing, "_TREES"): 10,
 }
 
 
 def shorten(put=setattr):
-    """Make the stages of 'auto' whose length is no setting short, by setattr's like."""
+    """Make what takes long and has no setting for that short, by setattr's like."""
     for (module, name), value in _LENGTHS.items():
         getattr(module, name)  # one that was renamed would go on at full length
         put(module, name, value)

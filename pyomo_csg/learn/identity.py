@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import platform
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -46,13 +48,22 @@ def identity_of(
         Others of csg.fit, in JSON's types already.
     """
     return {
-        "format": 1,
+        "format": 2,
         "model": fingerprint(oracle.two_stage, history.outcomes[0]),
         "history": history.fingerprint(),
         "network": _described(network, history),
         "kernel": _kernel_digest(settings, history),
         "settings": {key: _plain(value) for key, value in asdict(settings).items()},
         **arguments,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what a policy's numbers depend on."""
+    packages = ("pyomo-csg", "pyomo", "highspy", "torch", "numpy", "scikit-learn")
+    return {
+        "python": platform.python_version(),
+        **{package: version(package) for package in packages},
     }
 
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from pyomo_csg.learn.outcomes import Likely
 from pyomo_csg.learn.task import Task
+from pyomo_csg.solve import Oracle
 
 _ROWS, _DRAWS = 48, 48
 
@@ -19,12 +20,23 @@ def true_losses(
 ) -> np.ndarray:
     """Return the costs (n,) of a body's decisions on rows; NaN where there is none."""
     decisions = decisions_on(task, body, rows, head)
-    costs = np.full(len(rows), np.nan)
+    return costs_of(task.oracle, decisions, task.history.outcomes[rows])
+
+
+def costs_of(oracle: Oracle, decisions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
+    """Return what decisions (n, s) cost when outcomes (n, p) happen.
+
+    NaN where a decision is NaN, or has no recourse.
+    """
+    costs = np.full(len(outcomes), np.nan)
     made = np.flatnonzero(np.isfinite(decisions).all(axis=1))
     if len(made):
-        outcomes = task.history.outcomes[rows[made]]
-        costs[made] = task.oracle.cost(
-            decisions[made], outcomes, on_error="record", progress=False, fresh=True
+        costs[made] = oracle.cost(
+            decisions[made],
+            outcomes[made],
+            on_error="record",
+            progress=False,
+            fresh=True,
         )
     return costs
 
@@ -60,13 +72,7 @@ def expected_losses(
     decisions = np.repeat(
         decisions_on(task, body, rows, head), outcomes.shape[1], axis=0
     )
-    flat = outcomes.reshape(-1, outcomes.shape[2])
-    costs = np.full(len(flat), np.nan)
-    made = np.flatnonzero(np.isfinite(decisions).all(axis=1))
-    if len(made):
-        costs[made] = task.oracle.cost(
-            decisions[made], flat[made], on_error="record", progress=False, fresh=True
-        )
+    costs = costs_of(task.oracle, decisions, outcomes.reshape(-1, outcomes.shape[2]))
     return costs.reshape(len(rows), -1).mean(axis=1)
 
 

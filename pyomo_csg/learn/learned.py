@@ -44,7 +44,7 @@ class Learned:
         As it was asked for.
     summary : dict
         What a report tells, in JSON's types: the candidate that won, every candidate's
-        cross-validated loss, settings, seed.
+        cross-validated loss, what a Loss-Net told of held-out pairs, settings, seed.
     log : DataFrame
         Losses as they were seen: stage, step and numbers.
     context_names : tuple of str, optional

@@ -132,14 +132,17 @@ def new_loss_nets(task: Task, samples: Sequence[Samples], stage: str) -> list[Lo
                 for i in missing[:1]
             ],
         )
-    config, omega = task.config, task.omega
-    with seeded(task.rng(f"{stage} weights")):
-        nets = [
-            LossNet(len(omega.center), config.encoder, config.head) for _ in samples
-        ]
+    omega, nets = task.omega, blank_loss_nets(task, len(samples), stage)
     for net, mine in zip(nets, samples, strict=True):
         net.standardise(omega.center, omega.spread, mine.answered().losses)
     return nets
+
+
+def blank_loss_nets(task: Task, count: int, stage: str) -> list[LossNet]:
+    """Return Loss-Nets of the task's make, with weights as a stage draws them."""
+    config, numbers = task.config, len(task.omega.center)
+    with seeded(task.rng(f"{stage} weights")):
+        return [LossNet(numbers, config.encoder, config.head) for _ in range(count)]
 
 
 def train_loss_nets(

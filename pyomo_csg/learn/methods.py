@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from pyomo_csg.learn.folds import Folds
 from pyomo_csg.learn.judging import true_losses
 from pyomo_csg.learn.keeping import kept
 from pyomo_csg.learn.learned import Found
+from pyomo_csg.learn.loss_check import loss_check
+from pyomo_csg.learn.loss_net import blank_loss_nets
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.outcomes import Alike, Own, forest_weights
 from pyomo_csg.learn.static import GRID, lambda_of, train_static
@@ -63,32 +66,48 @@ class Method:
                 {"chosen": "mmd"},
                 lambda: self._mmd_losses(mmd[0]),
             )
+        start = [body for _ in self._grid for body in mmd]
+        rows = self._folds.rows * len(self._grid)
+        bodies, nets = self._trained(start, rows)
+        parts = len(self._folds)
+        found = [bodies[g * parts : (g + 1) * parts] for g in range(len(self._grid))]
+        best, contest, held_out = self._best([pair[0] for pair in found])
+        if nets:
+            contest["loss_net"] = loss_check(
+                self._task,
+                nets[best * parts],
+                found[best][0],
+                self._folds.held_out[0],
+                self._head,
+            )
+        return Found(self._network(found[best][-1]), contest, held_out)
+
+    def _best(
+        self, bodies: list[nn.Module]
+    ) -> tuple[int, dict[str, Any], Callable[[], np.ndarray]]:
+        """Return which lambda decides best on what is held out, and how that was seen."""
+        names = [f"lambda {text}" for text in self._grid]
+        if len(bodies) == 1:
+            return 0, {"chosen": names[0]}, lambda: self._losses(bodies[0])
+        losses = [self._losses(body) for body in bodies]
+        contest = compared(names, np.stack(losses))
+        best = names.index(contest["chosen"])
+        return best, contest, lambda: losses[best]
+
+    def _trained(
+        self, start: list[nn.Module], rows: list[np.ndarray]
+    ) -> tuple[list[nn.Module], list[nn.Module]]:
+        """Return the bodies, and the Loss-Nets that they followed, if they did."""
         train = {
             "static": self._static,
             "dynamic": self._dynamic,
             "direct": self._direct,
         }[self._name]
-        parts = len(self._folds)
-        start = [body for _ in self._grid for body in mmd]
-        rows = self._folds.rows * len(self._grid)
-        found = kept(self._task, self._name, start, lambda: train(start, rows))
-        if len(self._grid) == 1:
-            chosen = {"chosen": f"lambda {self._grid[0]}"}
-            return Found(
-                self._network(found[-1]), chosen, lambda: self._losses(found[0])
-            )
-        return self._best(
-            [found[g * parts : (g + 1) * parts] for g in range(len(self._grid))]
-        )
-
-    def _best(self, members: list[list[nn.Module]]) -> Found:
-        """Return the fit on all rows of the lambda that decides best on the others."""
-        losses = [self._losses(pair[0]) for pair in members]
-        names = [f"lambda {text}" for text in self._grid]
-        contest = compared(names, np.stack(losses))
-        best = names.index(contest["chosen"])
-        network = self._network(members[best][-1])
-        return Found(network, contest, lambda: losses[best])
+        makes = [*start]
+        if self._name != "direct":
+            makes += blank_loss_nets(self._task, len(start), self._name)
+        found = kept(self._task, self._name, makes, lambda: train(start, rows))
+        return found[: len(start)], found[len(start) :]
 
     def _losses(self, body: nn.Module) -> np.ndarray:
         """Return the costs of a body's decisions on what is held out."""
@@ -128,7 +147,7 @@ class Method:
             fresh=self._fresh,
             head=self._head,
         )
-        return found.bodies
+        return [*found.bodies, *found.loss_nets]
 
     def _dynamic(
         self, start: list[nn.Module], rows: list[np.ndarray]
@@ -145,7 +164,7 @@ class Method:
             fresh=self._fresh,
             head=self._head,
         )
-        return found.bodies
+        return [*found.bodies, *found.loss_nets]
 
     def _direct(
         self, start: list[nn.Module], rows: list[np.ndarray]

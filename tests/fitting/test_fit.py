@@ -39,6 +39,15 @@ def test_auto_says_which_candidate_won_and_how_sure_that_is(fitted):
     assert f"{summary['confidence']:.0%}" in report
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_what_a_loss_net_told_of_held_out_pairs_is_kept(fitted, method):
+    told = fitted(method).learned.summary.get("loss_net")
+
+    assert (told is not None) == (method in ("static", "dynamic"))
+    if told is not None:
+        assert len(told["predicted"]) == len(told["true"]) == 8  # a fifth of 40
+
+
 def test_auto_beats_the_mean_on_contexts_that_it_has_not_seen():
     policy = csg.fit(
         newsvendor.build(),
@@ -91,6 +100,7 @@ def test_the_same_seed_gives_the_same_policy_with_one_or_two_workers(
 
     assert np.array_equal(one.scenarios(pairs[0]), two.scenarios(pairs[0]))
     assert one.report() == two.report()
+    assert one.learned.summary == two.learned.summary
     pd.testing.assert_frame_equal(one.history, two.history, check_exact=True)
 
 

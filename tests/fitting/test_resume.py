@@ -74,6 +74,7 @@ def assert_goes_on_to(policy, pairs, method, folder):
     contexts = newsvendor.sample(20, seed=2)[0]
     assert np.array_equal(resumed.scenarios(contexts), policy.scenarios(contexts))
     assert resumed.report() == policy.report()
+    assert resumed.learned.summary == policy.learned.summary
     pd.testing.assert_frame_equal(resumed.history, policy.history, check_exact=True)
 
 

@@ -1,0 +1,136 @@
+"""The commands: each takes its arguments and returns an exit code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyomo.core.base.block import BlockData
+
+from pyomo_csg import fitting
+from pyomo_csg.cli.model_file import load_model
+from pyomo_csg.cli.tables import read_table, refuse_unwritable, write_table
+from pyomo_csg.comparing import Comparison, compare
+from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.learn.history import history_of
+from pyomo_csg.policy import Policy
+from pyomo_csg.saving import load
+from pyomo_csg.solve import Oracle
+from pyomo_csg.stages import TwoStageModel
+
+
+def check(given: Any) -> int:
+    """Show a model's stages, solve it once, and look at the data if there is some."""
+    model = _model(given, given.model)
+    two_stage = TwoStageModel(model)
+    print(two_stage)
+    own = np.array([[[param.value for param in two_stage.uncertain_params]]])
+    oracle = Oracle(model, given.solver, workers=given.workers)
+    print(f"\n  solved at its own data: {oracle.solve(own).value[0]:.6g}")
+    if given.data is not None:
+        history = history_of(two_stage, read_table(given.data), given.context)
+        names = ", ".join(history.context_names or ())
+        print(f"  {len(history)} pairs in '{given.data}', by context: {names}")
+    return 0
+
+
+def fit(given: Any) -> int:
+    """Learn a policy, save it, and say what was learned."""
+    refuse_unwritable(given.out)
+    policy = fitting.fit(
+        _model(given, given.model),
+        read_table(given.data),
+        scenarios=given.scenarios,
+        method=given.method,
+        regularization=given.regularization,
+        context=given.context,
+        network=given.network,
+        config=dict(given.settings),
+        seed=given.seed,
+        solver=given.solver,
+        workers=given.workers,
+        checkpoint=given.checkpoint,
+        progress=_progress(given),
+    )
+    policy.save(given.out)
+    print(policy.report())
+    print(f"Written to '{given.out}'")
+    return 0
+
+
+def decide(given: Any) -> int:
+    """Write a table of decisions; 1 if some context has none."""
+    refuse_unwritable(given.out)
+    policy, contexts = _policy(given, given.policy), read_table(given.data)
+    decisions = policy.decide(contexts, on_error="record", progress=_progress(given))
+    if both := [name for name in contexts if name in decisions]:
+        found = f"it has a column {shortlist(both)}, as decisions have; rename it"
+        raise DataError(f"'{given.data}' cannot be decided for", [found])
+    write_table(given.out, pd.concat([contexts, decisions], axis=1))
+    return int(decisions.isna().any(axis=None))
+
+
+def evaluate(given: Any) -> int:
+    """Print mean costs on pairs, and write all costs where that is asked for."""
+    refuse_unwritable(given.out)
+    policies = {path: _policy(given, path) for path in given.policies}
+    history = None if given.history is None else read_table(given.history)
+    compared = compare(
+        policies, read_table(given.data), history, progress=_progress(given)
+    )
+    print(_words(compared))
+    if given.out is not None:
+        write_table(given.out, compared.costs)
+    return 0
+
+
+def report(given: Any) -> int:
+    """Write a policy's page."""
+    page = given.out or Path(given.policy).with_suffix(".html")
+    refuse_unwritable(page)
+    data = None if given.data is None else read_table(given.data)
+    _policy(given, given.policy).report(page, data)
+    print(f"Written to '{page}'")
+    return 0
+
+
+def _model(given: Any, path: str | Path) -> BlockData:
+    return load_model(path, given.first_stage or (), given.uncertain or ())
+
+
+def _policy(given: Any, path: str) -> Policy:
+    beside = Path(path).with_name("model.py")
+    if given.model is None and not beside.is_file():
+        found = f"there is no '{beside}'; give the policy's model by --model"
+        raise DataError(f"'{path}' cannot be used", [found])
+    model = _model(given, given.model or beside)
+    return load(path, model, solver=given.solver, workers=given.workers)
+
+
+def _progress(given: Any) -> bool:
+    return sys.stderr.isatty() and not given.quiet
+
+
+def _words(compared: Comparison) -> str:
+    """Return the table of a comparison, for a terminal."""
+    table = compared.table()
+    first = table.index[0]
+    shown = pd.DataFrame(
+        {
+            "mean cost": table["mean"].map("{:.6g}".format),
+            "+-": table["standard_error"].map("{:.2g}".format),
+            "difference": table["difference"].map("{:.6g}".format),
+            "+- ": table["difference_error"].map("{:.2g}".format),
+            "first is better": table["first_better"].map("{:.0%}".format),
+        }
+    )
+    shown.iloc[0, 2:] = ""
+    if table["unsolved"].any():
+        shown["unsolved"] = table["unsolved"]
+    return (
+        f"{len(compared.costs)} pairs; costs, lower is better, with standard errors\n"
+        f"difference: pair by pair, from '{first}'\n\n{shown.to_string()}"
+    )

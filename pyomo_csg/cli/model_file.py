@@ -1,0 +1,109 @@
+"""Models in Python files: found, executed, and annotated by names."""
+
+from __future__ import annotations
+
+import fnmatch
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from pyomo.core.base.block import BlockData
+from pyomo.core.base.param import Param
+from pyomo.core.base.var import Var
+
+from pyomo_csg.errors import AnnotationError, ModelError
+from pyomo_csg.stages import annotate
+
+_NAME = "csg_model"  # what a file finds in __name__; it is not run as "__main__"
+
+
+def load_model(
+    path: str | Path, first_stage: Sequence[str] = (), uncertain: Sequence[str] = ()
+) -> BlockData:
+    """Execute a Python file and return its model: what build() returns, or model.
+
+    Parameters
+    ----------
+    path : str or path
+    first_stage, uncertain : sequence of str, optional
+        To annotate it by: names of variables and Params, such as ``'x'`` and ``'x[1]'``,
+        or patterns of names such as ``'order*'``.
+
+    Raises
+    ------
+    ModelError
+        If it is not there, fails, or has no model.
+    AnnotationError
+        If a name or a pattern stands for nothing.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise _refusal(path, "there is no such file")
+    with _complaining(path), _its_folder_known(path), redirect_stdout(sys.stderr):
+        names = runpy.run_path(str(path), run_name=_NAME)
+        build = names.get("build")
+        model = build() if callable(build) else names.get("model")
+    if model is None:
+        raise _refusal(path, "it has neither a function build() nor an object model")
+    if first_stage or uncertain:
+        annotate(
+            model,
+            first_stage_variables=_matching(model, Var, first_stage),
+            uncertain_params=_matching(model, Param, uncertain),
+        )
+    return model
+
+
+@contextmanager
+def _its_folder_known(path: Path) -> Iterator[None]:
+    """Let it import what is beside it, as a script can."""
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+@contextmanager
+def _complaining(path: Path) -> Iterator[None]:
+    """Turn whatever the file raises into an error that says where."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == str(path)
+        ]
+        line = error.lineno if isinstance(error, SyntaxError) else (lines or [None])[-1]
+        where = f" in line {line}" if line else ""
+        words = " ".join(str(error).split())
+        raise _refusal(path, f"{type(error).__name__}{where}: {words}") from error
+
+
+def _matching(model: BlockData, kind: type, patterns: Sequence[str]) -> list[Any]:
+    """Return components for patterns, and names as they are."""
+    if not isinstance(model, BlockData):
+        return list(patterns)  # which annotate refuses, with what it is
+    known = {c.name: c for c in model.component_objects(kind)}
+    found: list[Any] = []
+    for pattern in patterns:
+        if "[" in pattern or not set(pattern) & set("*?"):
+            found.append(pattern)  # annotate knows names, slices and near misses
+            continue
+        names = fnmatch.filter(known, pattern)
+        if not names:
+            has = ", ".join(known) or "none"
+            problem = f"no {kind.__name__} is called like '{pattern}'; there is {has}"
+            raise AnnotationError(f"Cannot annotate '{model.name}'", [problem])
+        found += [known[name] for name in names]
+    return found
+
+
+def _refusal(path: Path, problem: str) -> ModelError:
+    return ModelError(f"No model in '{path}'", [problem])

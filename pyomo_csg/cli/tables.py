@@ -1,0 +1,73 @@
+"""Tables in files: CSV, or Parquet by its ending."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from pyomo_csg.errors import DataError
+from pyomo_csg.files import write_whole
+
+_PARQUET = (".parquet", ".pq")
+_NO_PARQUET = "Parquet needs pyarrow: pip install 'pyomo-csg[parquet]'; or give a CSV"
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """Return a table from a file; a first column without a name is its index.
+
+    Raises
+    ------
+    DataError
+        If it is not there or cannot be read.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise _refusal(path, "read", "there is no such file")
+    try:
+        if path.suffix.lower() in _PARQUET:
+            return pd.read_parquet(path)
+        table = pd.read_csv(path)
+    except ImportError:
+        raise _refusal(path, "read", _NO_PARQUET) from None
+    except (ValueError, OSError) as error:  # among them: not a table, not text
+        words = " ".join(str(error).split())
+        raise _refusal(path, "read", f"{words}; give a CSV with a header") from error
+    if len(table.columns) > 1 and table.columns[0] == "Unnamed: 0":
+        return table.set_index(table.columns[0]).rename_axis(None)
+    return table
+
+
+def write_table(path: str | Path | None, table: pd.DataFrame) -> None:
+    """Write a table to a file, whole or not at all, or to standard output.
+
+    The index is written where it is more than a count of rows.
+    """
+    index = not isinstance(table.index, pd.RangeIndex)
+    if path is None:
+        table.to_csv(sys.stdout, index=index)
+        return
+    path = Path(path)
+    if path.suffix.lower() not in _PARQUET:
+        write_whole(path, table.to_csv(index=index).encode())
+        return
+    try:
+        write_whole(path, table.to_parquet())
+    except ImportError:
+        raise _refusal(path, "written", _NO_PARQUET) from None
+
+
+def refuse_unwritable(path: str | Path | None) -> None:
+    """Refuse a place for results before there are any, not after hours of work."""
+    if path is None:
+        return
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise _refusal(path, "written", f"there is no folder '{path.parent}'; make it")
+    if path.is_dir():
+        raise _refusal(path, "written", "it is a folder; give the name of a file")
+
+
+def _refusal(path: Path, what: str, problem: str) -> DataError:
+    return DataError(f"'{path}' cannot be {what}", [problem])

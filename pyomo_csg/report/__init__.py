@@ -1,0 +1,1 @@
+"""What a policy shows of itself: a page, and pictures one by one."""

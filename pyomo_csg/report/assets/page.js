@@ -1,0 +1,128 @@
+// Fills the sections, and lets one choose the context.
+
+const content = JSON.parse(byId("content").textContent);
+const STYLES = ["ours", "mean", "free"];
+let forget = () => {};
+
+function head() {
+  byId("lead").textContent = content.lead;
+  const cards = [[String(content.contexts[0].scenarios.length), "scenarios for a context"]];
+  if (content.contest.chosen) cards.push([content.contest.chosen, "chosen"]);
+  cards.push([`${shown(middle(content.milliseconds))} ms`, "for a decision"]);
+  if (content.costs) {
+    const [ours, mean] = content.costs.table;
+    const word = mean.difference < 0 ? "more" : "less";
+    cards.push([shown(ours.mean), "mean cost"], [shown(Math.abs(mean.difference)), `${word} than the expected-value decision`]);
+  }
+  byId("cards").replaceChildren(...cards.map(([big, small]) => html("li", {}, html("b", {}, big), html("span", {}, small))));
+  byId("absent").replaceChildren(...content.absent.map((note) => html("p", { class: "note" }, note)));
+}
+
+const middle = (sorted) => sorted[Math.floor(sorted.length / 2)];
+
+function show(index) {
+  const context = content.contexts[index];
+  byId("context").value = String(index);
+  forget();  // of the chart before
+  forget = drawScenarios(byId("scenarios"), content, context);
+  byId("decision").replaceChildren(decisionTable(content, context), html("p", {}, decisionWords(context)));
+  const cells = context.scenarios.map((scenario, k) => [String(k + 1), shown(context.weights[k]), ...scenario.map((x) => shown(x))]);
+  byId("scenario-table").replaceChildren(table([["scenario", "weight", ...content.numbers], ...cells]));
+}
+
+function decisionWords(context) {
+  const more = content.allVariables - content.variables.length;
+  const rest = more > 0 ? ` The other ${more} numbers are smaller.` : "";
+  return context.value === null ? "" : `The objective, which is to ${content.sense}, is ${shown(context.value)} in the mean of these scenarios.${rest}`;
+}
+
+function picker() {
+  const select = byId("context");
+  const last = content.contexts.length - 1;
+  const go = (step) => show(Math.min(last, Math.max(0, Number(select.value) + step)));
+  select.replaceChildren(...content.contexts.map((one, i) => html("option", { value: i }, one.name)));
+  select.addEventListener("change", () => go(0));
+  byId("previous").addEventListener("click", () => go(-1));
+  byId("next").addEventListener("click", () => go(1));
+  const near = content.contexts[0].near;
+  const hidden = content.allNumbers - content.numbers.length;
+  byId("scenarios-caption").textContent =
+    "Blue: scenarios, by their numbers; a larger one weighs more." +
+    (near ? ` Grey: what happened after the ${near.length} contexts nearest to this one.` : "") +
+    (hidden > 0 ? ` The first ${content.numbers.length} of ${content.allNumbers} uncertain numbers.` : "");
+  show(0);
+}
+
+function costs() {
+  const found = content.costs;
+  if (!found) return void (byId("costs").hidden = true);
+  const sign = content.sense === "maximize" ? " A profit is a negative cost." : "";
+  const cheaper = found.table.filter((row) => row.difference + 2 * row.difference_error < 0).map((row) => `“${row.name}”`);
+  const dearer = cheaper.length ? ` Here ${cheaper.join(" and ")} costs less than this policy: do not rely on it yet.` : "";
+  byId("costs-words").textContent =
+    `On the ${found.pairs} pairs that were given; on pairs that were learned from, costs flatter. The other two learned from these pairs, each fifth from the other four.${sign}${dearer}`;
+  drawCosts(byId("cdf"), found, STYLES);
+  byId("cdf").after(html("p", { class: "legend" }, ...found.table.map((row, i) => html("span", { class: `key ${STYLES[i]}` }, row.name))));
+  const rows = found.table.map((row, i) => [
+    row.name, `${shown(row.mean)} ± ${shown(row.standard_error, 2)}`,
+    i ? `${shown(row.difference)} ± ${shown(row.difference_error, 2)}` : "",
+    i ? `${Math.round(100 * row.first_better)} %` : "", row.unsolved ? String(row.unsolved) : "",
+  ]);
+  byId("cost-table").append(table([["decision", "mean cost ± standard error", "more than this policy", "this policy is better", "unsolved"], ...rows], found.table[0].name));
+}
+
+function contest() {
+  const { candidates, tried, chosen, verdict } = content.contest;
+  byId("contest-words").textContent = verdict;
+  byId("candidates-figure").hidden = !candidates.length;
+  byId("tried-figure").hidden = !tried.length;
+  if (tried.length) drawTried(byId("tried"), tried);
+  if (!candidates.length) return;
+  drawCandidates(byId("candidates"), candidates, chosen);
+  const rows = candidates.map((row) => [row.name, shown(row.loss), row.name === chosen ? "" : shown(row.standard_error), row.unsolved ? String(row.unsolved) : ""]);
+  byId("candidate-table").append(table([["candidate", "loss", "standard error of the difference", "unsolved"], ...rows], chosen));
+}
+
+function training() {
+  byId("training").hidden = !content.training.length;
+  const key = (text, style) => html("span", { class: `key ${style}` }, text);
+  const held = content.training.some((stage) => stage.runs.some((run) => run.held_out));
+  byId("training-legend").replaceChildren(key("loss", "ours"), held ? key("on held-out rows", "mean dashed") : "");
+  for (const stage of content.training) {
+    const place = html("div", { class: "chart" });
+    byId("curves").append(html("div", {}, html("h3", {}, stage.stage), place));
+    drawTraining(place, stage);
+  }
+}
+
+function lossNet() {
+  const found = content.lossNet;
+  if (!found || !found.true.length) return void (byId("loss-net").hidden = true);
+  byId("loss-net-words").textContent =
+    `${found.true.length} held-out pairs; the correlation is ${shown(correlation(found.predicted, found.true))}. Points below the line are where scenarios went because the Loss-Net promised too much; a larger regularization holds them back.`;
+  drawLossNet(byId("scatter"), found);
+}
+
+function correlation(a, b) {
+  const mean = (v) => v.reduce((s, x) => s + x, 0) / v.length;
+  const [ma, mb] = [mean(a), mean(b)];
+  const product = (u, v, mu, mv) => u.reduce((s, x, i) => s + (x - mu) * (v[i] - mv), 0);
+  const size = Math.sqrt(product(a, a, ma, ma) * product(b, b, mb, mb));
+  return size > 0 ? product(a, b, ma, mb) / size : null;
+}
+
+function rest() {
+  terms(byId("facts"), content.facts);
+  const ms = content.milliseconds;
+  byId("solver-words").textContent =
+    `${ms.length} decisions, one after another, took ${shown(middle(ms))} ms in the median and ${shown(ms[ms.length - 1])} ms at most: from a context to its decision. Since the policy was fitted or loaded, for decisions and for this page:`;
+  terms(byId("stats"), content.solver);
+  byId("call").textContent = content.call;
+  byId("call").hidden = !content.call;
+  terms(byId("versions"), [
+    ...Object.entries(content.versions),
+    ...Object.entries(content.fingerprints).map(([what, digest]) => [`${what} (SHA-256)`, digest]),
+  ]);
+}
+
+for (const part of [head, picker, costs, contest, training, lossNet, rest]) part();

@@ -1,0 +1,143 @@
+// The charts of the page, one function each.
+
+/** Scenarios of a context over what happened near it: a row for each uncertain number. */
+function drawScenarios(place, content, context) {
+  const single = content.numbers.length === 1;
+  const step = single ? 150 : 84;
+  const label = `${context.scenarios.length} scenarios for ${context.name}`;
+  return draw(place, label, content.numbers.length * step, (canvas, width) => {
+    const rows = content.numbers.map((name, j) => scenarioRow(canvas, content, context, j, width, j * step, step));
+    const shifts = single ? apart(context.scenarios.map(([x]) => rows[0].X(x))) : context.scenarios.map(() => 0);
+    context.scenarios.forEach((scenario, k) => {
+      const points = scenario.map((x, j) => [rows[j].X(x), rows[j].y]);
+      if (!single) canvas.append(svg("path", { class: "thread", d: "M" + points.map((p) => p.join(",")).join("L") }));
+      points.forEach(([x, y], j) => canvas.append(scenarioMark(content, context, k, j, x, y + shifts[k])));
+    });
+  });
+}
+
+function scenarioRow(canvas, content, context, j, width, top, height) {
+  const range = roomy(content.ranges[j]);
+  const X = scale(range, [14, width - 14]);
+  const floor = top + height - 26;
+  const middle = (top + 20 + floor) / 2;
+  canvas.append(svg("text", { class: "label", x: 0, y: top + 12 }, content.numbers[j]));
+  xAxis(canvas, X, range, floor, width);
+  const band = (floor - top - 26) / 2;
+  (context.near || []).forEach((outcome, i) => {
+    const shift = (((i * 0.618034) % 1) - 0.5) * 2 * band;  // spreads points evenly
+    canvas.append(dot({ class: "near", cx: X(outcome[j]), cy: middle + shift, r: 4 }, `${content.numbers[j]}: ${shown(outcome[j])}`));
+  });
+  return { X, y: middle };
+}
+
+/** Return how far to move marks up or down, so that those in one place can be told apart. */
+function apart(places) {
+  const order = places.map((x, k) => [x, k]).sort((a, b) => a[0] - b[0]);
+  const shifts = places.map(() => 0);
+  let [before, crowd] = [-Infinity, 0];
+  for (const [x, k] of order) {
+    crowd = x - before < 18 ? crowd + 1 : 0;
+    shifts[k] = (crowd % 2 ? -1 : 1) * 19 * Math.ceil((crowd % 5) / 2);
+    if (!crowd) before = x;
+  }
+  return shifts;
+}
+
+function scenarioMark(content, context, k, j, x, y) {
+  const radius = Math.max(7, Math.min(15, 9 * Math.sqrt(context.weights[k] * context.weights.length)));
+  const tip = `Scenario ${k + 1}, weight ${shown(context.weights[k])}: ${content.numbers[j]} ${shown(context.scenarios[k][j])}`;
+  return svg("g", {},
+    dot({ class: "scenario", cx: x, cy: y, r: radius }, tip),
+    svg("text", { class: "mark", x, y: y + 3.5 }, String(k + 1)),
+  );
+}
+
+/** The decision as a table, with where each number stands among the contexts shown. */
+function decisionTable(content, context) {
+  if (context.value === null) return html("p", {}, "There is none: the program on these scenarios has no solution.");
+  const rows = content.variables.map((name, v) => {
+    const all = content.contexts.map((one) => one.decision[v]).filter((x) => x !== null);
+    return html("tr", {},
+      html("td", {}, name), html("td", {}, rangeMark(all, context.decision[v])), html("td", {}, shown(context.decision[v])));
+  });
+  return html("table", {}, html("tbody", {}, ...rows));
+}
+
+function rangeMark(all, value) {
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  const tip = `from ${shown(low)} to ${shown(high)} over the contexts shown`;
+  const X = scale(low === high ? [low - 1, high + 1] : [low, high], [8, 112]);
+  return svg("svg", { viewBox: "0 0 120 16", height: 16, role: "img", "aria-label": tip },
+    svg("line", { class: "track", x1: 8, x2: 112, y1: 8, y2: 8 }),
+    dot({ class: "dot", cx: X(value), cy: 8, r: 5 }, tip));
+}
+
+/** Losses of candidates, with standard errors of their distance from the winner. */
+function drawCandidates(place, rows, chosen) {
+  const range = roomy(rows.flatMap((row) => [row.loss - (row.standard_error || 0), row.loss + (row.standard_error || 0)]), 0.08);
+  draw(place, "Mean losses of the candidates", rows.length * 44 + 24, (canvas, width, height) => {
+    const X = scale(range, [10, width - 10]);
+    xAxis(canvas, X, range, height - 22, width);
+    rows.forEach((row, i) => {
+      const y = i * 44 + 28;
+      const error = row.standard_error || 0;
+      canvas.append(
+        svg("text", { class: row.name === chosen ? "label" : "", x: 0, y: y - 12 }, row.name === chosen ? `${row.name} (chosen)` : row.name),
+        svg("line", { class: "grid", x1: 10, x2: width - 10, y1: y, y2: y }),
+        svg("line", { class: "bar", x1: X(row.loss - error), x2: X(row.loss + error), y1: y, y2: y }),
+        dot({ class: row.name === chosen ? "dot" : "dot lost", cx: X(row.loss), cy: y, r: 6 }, `${row.name}: ${shown(row.loss)} ± ${shown(error)}`),
+      );
+    });
+  });
+}
+
+/** Losses by the number of scenarios. */
+function drawTried(place, rows) {
+  const range = roomy(rows.flatMap((row) => [row.loss - row.standard_error, row.loss + row.standard_error]));
+  draw(place, "Held-out loss by the number of scenarios", 240, (canvas, width, height) => {
+    const [X, Y] = axes(canvas, width, height, roomy(rows.map((row) => row.K)), range, "K", "loss");
+    for (const row of rows) {
+      canvas.append(
+        svg("line", { class: "bar", x1: X(row.K), x2: X(row.K), y1: Y(row.loss - row.standard_error), y2: Y(row.loss + row.standard_error) }),
+        dot({ class: "dot", cx: X(row.K), cy: Y(row.loss), r: 5 }, `K = ${row.K}: ${shown(row.loss)} ± ${shown(row.standard_error)}`),
+      );
+    }
+  });
+}
+
+/** Losses of one stage of the training, one line a run. */
+function drawTraining(place, stage) {
+  const steps = stage.runs.flatMap((run) => run.step);
+  const losses = stage.runs.flatMap((run) => [...run.loss, ...(run.held_out || [])]);
+  draw(place, `Losses of ${stage.stage}`, 170, (canvas, width, height) => {
+    const [X, Y] = axes(canvas, width, height, [Math.min(...steps), Math.max(...steps)], roomy(losses), "step", "");
+    for (const run of stage.runs) {
+      canvas.append(svg("path", { class: "curve ours", d: path(run.step, run.loss, X, Y) }));
+      if (run.held_out) canvas.append(svg("path", { class: "curve held mean", d: path(run.step, run.held_out, X, Y) }));
+      const last = run.step.length - 1;
+      canvas.append(dot({ class: "dot", cx: X(run.step[last]), cy: Y(run.loss[last]), r: 3.5 }, `${stage.stage} ended at ${shown(run.loss[last])}`));
+    }
+  });
+}
+
+/** Shares of pairs by what decisions cost at most. */
+function drawCosts(place, costs, styles) {
+  const range = roomy(Object.values(costs.curves).flat(), 0.02);
+  draw(place, "Distribution of costs on the pairs", (width) => Math.min(360, 180 + width / 4), (canvas, width, height) => {
+    const [X, Y] = axes(canvas, width, height, range, [0, 1], "cost", "share of pairs");
+    Object.entries(costs.curves).forEach(([name, curve], i) => {
+      canvas.append(svg("path", { class: `curve ${styles[i]}`, d: path(curve, costs.shares, X, Y) }, svg("title", {}, name)));
+    });
+  });
+}
+
+/** What the Loss-Net predicted against what the solver found. */
+function drawLossNet(place, { predicted, true: truth }) {
+  const range = roomy([...predicted, ...truth]);
+  draw(place, "Predicted against true losses", (width) => Math.min(width, 420), (canvas, width, height) => {
+    const [X, Y] = axes(canvas, Math.min(width, 480), height, range, range, "true loss", "predicted loss");
+    canvas.append(svg("line", { class: "bar", x1: X(range[0]), x2: X(range[1]), y1: Y(range[0]), y2: Y(range[1]) }));
+    truth.forEach((x, i) => canvas.append(dot({ class: "dot", cx: X(x), cy: Y(predicted[i]), r: 3.5, opacity: 0.6 }, `true ${shown(x)}, predicted ${shown(predicted[i])}`)));
+  });
+}

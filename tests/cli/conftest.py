@@ -1,0 +1,41 @@
+"""A folder with a model and tables, and a policy fitted to them once."""
+
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from pyomo_csg.cli import main
+from pyomo_csg.cli.demo import _days
+from pyomo_csg.cli.tables import write_table
+from tests.quick import QUICK, shorten
+
+QUICKLY = [f"--set={name}={value}" for name, value in vars(QUICK).items() if value]
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    shorten(monkeypatch.setattr)
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("newsvendor")
+    shutil.copy(Path(str(files("pyomo_csg.cli") / "assets" / "model.py")), folder)
+    write_table(folder / "history.csv", _days(40, seed=1))
+    write_table(folder / "heldout.csv", _days(25, seed=2))
+    contexts = _days(6, seed=3).drop(columns="demand")
+    write_table(folder / "contexts.csv", contexts)
+    inputs = [str(folder / name) for name in ("model.py", "history.csv")]
+    out = str(folder / "policy.csg")
+    assert main(["fit", *inputs, "--method", "mmd", *QUICKLY, "--out", out]) == 0
+    return folder
+
+
+@pytest.fixture
+def folder(prepared, tmp_path, monkeypatch):
+    """Go to a copy of the folder."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,0 +1,179 @@
+"""The commands, against the functions that they stand for."""
+
+import io
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pyomo_csg as csg
+from pyomo_csg.cli import main
+from pyomo_csg.cli.model_file import load_model
+from pyomo_csg.comparing import compare
+from tests.cli.conftest import QUICKLY
+from tests.quick import QUICK
+
+UNMARKED = """
+from shop import build as marked
+
+def build():
+    m = marked()
+    m.del_component("csg_first_stage_variables")
+    m.del_component("csg_uncertain_params")
+    return m
+"""
+
+
+@pytest.fixture
+def policy(folder):
+    return csg.load("policy.csg", load_model("model.py"))
+
+
+def test_check_shows_the_stages_and_solves_once(folder, capsys):
+    assert main(["check", "model.py"]) == 0
+
+    told = capsys.readouterr().out
+    assert str(csg.TwoStageModel(load_model("model.py"))) in told
+    assert "solved at its own data: 60" in told  # (5 - 4) * 60
+
+
+def test_check_looks_at_the_data(folder, capsys):
+    assert main(["check", "model.py", "history.csv"]) == 0
+    assert "40 pairs in 'history.csv', by context: temperature, rain" in (
+        capsys.readouterr().out
+    )
+
+    table = pd.read_csv("history.csv").assign(weekday="Monday")
+    table.loc[3, "demand"] = -1
+    table.to_csv("history.csv")
+    assert main(["check", "model.py", "history.csv"]) == 1
+
+    told = capsys.readouterr().err
+    assert "column 'weekday' holds text" in told
+    assert "'demand' is -1 in row 3" in told
+
+
+def test_fit_gives_the_policy_of_csg_fit(folder, capsys):
+    options = ["--scenarios", "3", "--method", "mmd", "--seed", "7", *QUICKLY]
+    assert main(["fit", "model.py", "history.csv", *options, "--out", "a.csg"]) == 0
+
+    model = load_model("model.py")
+    expected = csg.fit(
+        model,
+        pd.read_csv("history.csv"),
+        scenarios=3,
+        method="mmd",
+        seed=7,
+        config=QUICK,
+        progress=False,
+    )
+    contexts = pd.read_csv("contexts.csv")
+    found = csg.load("a.csg", model)
+    assert np.array_equal(found.scenarios(contexts), expected.scenarios(contexts))
+    assert expected.report() in capsys.readouterr().out
+
+
+def test_fit_reads_the_context_that_is_named(folder):
+    arguments = ["model.py", "history.csv", "--method", "mmd", *QUICKLY]
+    assert main(["fit", *arguments, "--context", "rain", "--out", "a.csg"]) == 0
+
+    assert csg.load("a.csg", load_model("model.py")).context_names == ("rain",)
+
+
+def test_decide_writes_the_policys_decisions_beside_the_contexts(folder, policy):
+    assert main(["decide", "policy.csg", "contexts.csv", "--out", "made.csv"]) == 0
+
+    contexts, made = pd.read_csv("contexts.csv"), pd.read_csv("made.csv")
+    assert list(made) == ["temperature", "rain", "order"]
+    expected = policy.decide(contexts)["order"]
+    assert made["order"].to_numpy() == pytest.approx(expected.to_numpy())
+
+
+def test_decide_prints_where_no_file_is_named(folder, capsys):
+    model = "print('a model may talk')\n" + (folder / "model.py").read_text()
+    (folder / "model.py").write_text(model)
+    capsys.readouterr()
+    assert main(["decide", "policy.csg", "contexts.csv"]) == 0
+
+    told = capsys.readouterr()
+    assert len(pd.read_csv(io.StringIO(told.out))) == 6
+    assert "a model may talk" in told.err
+
+
+def test_an_index_and_other_columns_are_kept(folder):
+    contexts = pd.read_csv("contexts.csv").assign(day="Monday")
+    contexts.index = [f"day {i}" for i in range(6)]
+    contexts.to_csv("contexts.csv")
+    assert main(["decide", "policy.csg", "contexts.csv", "--out", "made.csv"]) == 0
+
+    made = pd.read_csv("made.csv", index_col=0)
+    pd.testing.assert_frame_equal(made.drop(columns="order"), contexts)
+
+
+def test_a_context_without_a_decision_is_left_empty_and_told(folder, policy, capsys):
+    largest = policy.scenarios(pd.read_csv("contexts.csv")).max(axis=(1, 2))
+    level = float(np.sort(largest)[3:5].mean())  # above the scenarios of four contexts
+    model = (folder / "model.py").read_text()
+    need = f"m.need = pyo.Constraint(expr=m.order >= 500 / {level!r} * m.demand)"
+    (folder / "model.py").write_text(model.replace("m.stock", f"{need}\n    m.stock"))
+
+    assert main(["decide", "policy.csg", "contexts.csv", "--out", "made.csv"]) == 1
+
+    made = pd.read_csv("made.csv")["order"].notna()
+    assert made.tolist() == (largest < level).tolist()
+    assert "2 of 6 contexts have no decision" in capsys.readouterr().err
+
+
+def test_evaluate_compares_on_pairs(folder, policy, capsys):
+    arguments = ["policy.csg", "heldout.csv", "--history", "history.csv"]
+    assert main(["evaluate", *arguments, "--out", "costs.csv"]) == 0
+
+    pairs, history = pd.read_csv("heldout.csv"), pd.read_csv("history.csv")
+    expected = compare({"policy.csg": policy}, pairs, history)
+    pd.testing.assert_frame_equal(pd.read_csv("costs.csv"), expected.costs)
+    told = capsys.readouterr().out
+    for name, mean in expected.costs.mean().items():
+        assert f"{mean:.6g}" in told and name in told
+
+
+def test_several_policies_are_compared_at_once(folder, capsys):
+    (folder / "other.csg").write_bytes((folder / "policy.csg").read_bytes())
+    assert main(["evaluate", "policy.csg", "other.csg", "heldout.csv"]) == 0
+
+    other = capsys.readouterr().out.splitlines()[5].split()
+    assert other[0] == "other.csg" and other[3:] == ["0", "0", "50%"]
+
+
+def test_report_writes_the_page(folder, capsys):
+    assert main(["report", "policy.csg", "heldout.csv"]) == 0
+    assert main(["report", "policy.csg", "--out", "bare.html"]) == 0
+
+    assert "Written to 'policy.html'" in capsys.readouterr().out
+    assert '"pairs": 25' in (folder / "policy.html").read_text()
+    assert '"costs": null' in (folder / "bare.html").read_text()
+
+
+def test_a_model_that_is_not_annotated_is_by_names_and_patterns(folder, capsys):
+    shutil.copy("model.py", "shop.py")
+    (folder / "plain.py").write_text(UNMARKED)
+    assert main(["check", "plain.py"]) == 1
+    assert "no first-stage variable is annotated" in capsys.readouterr().err
+
+    marks = ["--first-stage", "ord*", "--uncertain", "demand"]
+    assert main(["check", "plain.py", *marks]) == 0
+    decided = ["decide", "policy.csg", "contexts.csv", "--model", "plain.py", *marks]
+    assert main([*decided, "--out", "made.csv"]) == 0
+    assert main(["decide", "policy.csg", "contexts.csv", "--out", "same.csv"]) == 0
+    assert (folder / "made.csv").read_text() == (folder / "same.csv").read_text()
+
+
+def test_the_demo_tells_its_story(folder, capsys, monkeypatch):
+    monkeypatch.setattr("pyomo_csg.cli.demo._QUICK", QUICKLY)
+    assert main(["demo", "--folder", "story"]) == 0
+
+    told = capsys.readouterr().out
+    commands = [line.split()[2] for line in told.splitlines() if line[:1] == "$"]
+    assert commands == ["check", "fit", "decide", "evaluate", "report"]
+    assert (folder / "story" / "report.html").is_file()
+    assert main(["demo", "--folder", "story"]) == 1

@@ -1,0 +1,226 @@
+"""What goes wrong on the command line: exit codes, one line, and the trace on demand."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pyomo_csg as csg
+from pyomo_csg.cli import main, running
+from pyomo_csg.cli.model_file import load_model
+from tests.cli.conftest import QUICKLY
+
+MODELS = {
+    "nothing.py": ("x = 1", "it has neither a function build() nor an object model"),
+    "broken.py": ("def build(:", "SyntaxError in line 1"),
+    "failing.py": ("def build():\n    return 1 / 0", "ZeroDivisionError in line 2"),
+    "asking.py": ("def build(size):\n    pass", "missing 1 required positional"),
+    "leaving.py": ("import sys\nsys.exit('no data')", "SystemExit in line 2: no data"),
+    "number.py": ("model = 3", "an object of type int was given"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_without_a_model_is_refused_in_one_line(folder, capsys, name):
+    text, expected = MODELS[name]
+    (folder / name).write_text(text)
+
+    assert main(["check", name]) == 1
+
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith("pyomo-csg: ") and expected in told
+
+
+def test_an_object_model_will_do_and_a_file_may_import_its_neighbours(folder):
+    shutil.copy("model.py", "shop.py")
+    (folder / "object.py").write_text("import shop\nmodel = shop.build()")
+    before = list(sys.path)
+
+    assert main(["check", "object.py"]) == 0
+    assert sys.path == before
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        (["--first-stage", "x*", "--uncertain", "demand"], "is called like 'x*'"),
+        (["--first-stage", "oder", "--uncertain", "demand"], "did you mean order"),
+        (["--first-stage", "order"], "uncertain_params"),
+        (["--first-stage", "demand", "--uncertain", "demand"], "expected a Var"),
+    ],
+)
+def test_a_name_that_stands_for_nothing_is_refused(folder, capsys, marks, expected):
+    assert main(["check", "model.py", *marks]) == 1
+    assert expected in capsys.readouterr().err
+
+
+REFUSED = {
+    "no table": ["check", "model.py", "nowhere.csv"],
+    "no policy": ["decide", "nowhere.csg", "contexts.csv"],
+    "no model": ["decide", "away/policy.csg", "contexts.csv"],
+    "no folder": ["fit", "model.py", "history.csv", "--out", "nowhere/policy.csg"],
+    "a folder": ["report", "policy.csg", "--out", "away"],
+    "a setting": [
+        "fit",
+        "model.py",
+        "history.csv",
+        "--set",
+        "fold=3",
+        "--out",
+        "a.csg",
+    ],
+    "a number": ["fit", "model.py", "history.csv", "--scenarios=0", "--out", "a.csg"],
+    "a solver": ["check", "model.py", "--solver", "nowhere"],
+    "empty": ["check", "model.py", "empty.csv"],
+    "not text": ["check", "model.py", "policy.csg"],
+}
+EXPECTED = {
+    "no table": "'nowhere.csv' cannot be read: there is no such file",
+    "no policy": "'nowhere.csg' cannot be loaded: there is no such file",
+    "no model": "give the policy's model by --model",
+    "no folder": "there is no folder 'nowhere'",
+    "a folder": "'away' cannot be written: it is a folder",
+    "a setting": "there is no setting 'fold'; did you mean folds",
+    "a number": "scenarios is 0",
+    "a solver": "nowhere",
+    "empty": "'empty.csv' cannot be read",
+    "not text": "'policy.csg' cannot be read",
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_is_said_in_one_line(folder, capsys, what):
+    (folder / "away").mkdir()
+    (folder / "away" / "policy.csg").write_bytes((folder / "policy.csg").read_bytes())
+    (folder / "empty.csv").write_text("")
+    before = sorted(os.listdir())
+
+    assert main(REFUSED[what]) == 1
+
+    (told,) = capsys.readouterr().err.splitlines()
+    assert EXPECTED[what] in told
+    assert sorted(os.listdir()) == before
+
+
+def test_a_column_that_a_decision_would_hide_is_refused(folder, capsys):
+    pd.read_csv("contexts.csv").assign(order=1.0).to_csv("contexts.csv", index=False)
+
+    assert main(["decide", "policy.csg", "contexts.csv"]) == 1
+    assert "it has a column 'order'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["unknown"], ["fit", "model.py", "history.csv"], ["check", "m.py", "--nope"]]
+    + [["fit", "m.py", "h.csv", "--out", "p", "--set", "folds"]]
+    + [["fit", "m.py", "h.csv", "--out", "p", "--scenarios", "many"]],
+)
+def test_wrong_usage_has_a_code_of_its_own(arguments, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    assert "usage: pyomo-csg" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in running._COMMANDS)])
+def test_help_has_examples_and_says_what_is_executed(command, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([*command, "--help"])
+
+    told = " ".join(capsys.readouterr().out.split())
+    assert left.value.code == 0
+    assert "examples: pyomo-csg" in told
+    assert "It is executed" in told or command == ["demo"]
+
+
+def test_the_trace_is_shown_on_demand(folder):
+    with pytest.raises(csg.ModelError) as raised:
+        main(["check", "nowhere.py", "--debug"])
+    assert "there is no such file" in str(raised.value)
+
+
+def test_what_should_not_happen_is_one_line_too(folder, capsys, monkeypatch):
+    def fail(given):
+        raise ZeroDivisionError("by\nzero")
+
+    monkeypatch.setitem(running._COMMANDS, "check", fail)
+    assert main(["check", "model.py"]) == 1
+
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "ZeroDivisionError: by zero" in told and "--debug" in told
+
+
+def test_parquet_is_read_and_written(folder):
+    pytest.importorskip("pyarrow")
+    pd.read_csv("contexts.csv").to_parquet("contexts.parquet")
+    assert main(["decide", "policy.csg", "contexts.csv", "--out", "a.csv"]) == 0
+    made = ["decide", "policy.csg", "contexts.parquet", "--out", "b.parquet"]
+    assert main(made) == 0
+
+    pd.testing.assert_frame_equal(pd.read_parquet("b.parquet"), pd.read_csv("a.csv"))
+
+
+def test_without_pyarrow_the_extra_is_named(folder, capsys, monkeypatch):
+    (folder / "contexts.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as where it is not installed
+
+    assert main(["decide", "policy.csg", "contexts.parquet"]) == 1
+    assert main(["decide", "policy.csg", "contexts.csv", "--out", "a.parquet"]) == 1
+
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 2 and all("pyomo-csg[parquet]" in line for line in told)
+
+
+def start(*arguments):
+    """Start the command line in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "pyomo_csg", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="interrupts by a signal of POSIX")
+def test_an_interrupted_fit_leaves_nothing_half_made_and_goes_on(folder):
+    arguments = ["fit", "model.py", "history.csv", *QUICKLY, "--set", "mmd_epochs=5"]
+    arguments += ["--set", "task_epochs=60", "--method", "static"]  # time to be stopped
+    arguments += ["--checkpoint", "run", "--out", "mine.csg"]
+    process = start(*arguments)
+    while process.poll() is None and not list(folder.glob("run/*.safetensors")):
+        time.sleep(0.01)
+
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert told.splitlines()[-1] == (
+        "pyomo-csg: interrupted; no file is left half-written; the same command goes "
+        "on from 'run'"
+    )
+    assert not (folder / "mine.csg").exists()
+    assert not list(folder.rglob("*.partial"))
+    kept = len(list(folder.glob("run/*.safetensors")))
+    assert kept and main(arguments) == 0
+    assert len(list(folder.glob("run/*.safetensors"))) > kept
+    contexts = pd.read_csv("contexts.csv")
+    scenarios = csg.load("mine.csg", load_model("model.py")).scenarios(contexts)
+    assert np.isfinite(scenarios).all()
+
+
+def test_a_reader_who_leaves_early_is_no_error(folder):
+    process = start("check", "model.py")
+    process.stdout.close()
+
+    _, told = process.communicate(timeout=60)
+
+    assert process.returncode == 1
+    assert "Traceback" not in told

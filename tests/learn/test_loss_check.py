@@ -1,0 +1,45 @@
+"""The Loss-Net's word on pairs that it has not seen, against the oracle's."""
+
+import numpy as np
+import pytest
+import torch
+
+from pyomo_csg.learn import loss_check as checking
+from pyomo_csg.learn.loss_check import loss_check
+from pyomo_csg.learn.mmd import train_mmd
+from pyomo_csg.learn.static import train_static
+from tests.learn.test_mmd import bodies, newsvendor_task
+
+SEEN, UNSEEN = np.arange(40), np.arange(40, 60)
+QUICK = {"mmd_epochs": 2, "loss_epochs": 3, "task_epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def trained():
+    task = newsvendor_task(60, **QUICK)
+    (body,) = train_mmd(task, bodies(task, 1), [SEEN], None, "mmd")
+    result = train_static(task, [body], [1.0], [SEEN], "static")
+    return task, result.loss_nets[0], result.bodies[0]
+
+
+def test_predictions_and_truths_are_those_of_what_the_body_plans(trained):
+    task, net, body = trained
+
+    found = loss_check(task, net, body, UNSEEN)
+
+    scenarios, weights = task.scenarios_on(body, UNSEEN)
+    outcomes = task.history.outcomes[UNSEEN]
+    assert found["true"] == pytest.approx(task.oracle.loss(scenarios, outcomes))
+    with torch.no_grad():
+        expected = net(*map(torch.as_tensor, (scenarios, weights, outcomes)))
+    assert found["predicted"] == expected.tolist()
+
+
+def test_of_many_rows_some_are_taken_from_all_over(trained, monkeypatch):
+    task, net, body = trained
+    whole = loss_check(task, net, body, UNSEEN)
+
+    monkeypatch.setattr(checking, "_MOST", 6)
+    some = loss_check(task, net, body, UNSEEN)
+
+    assert some["predicted"] == pytest.approx(whole["predicted"][::4])

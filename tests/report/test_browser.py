@@ -1,0 +1,162 @@
+"""The page in a browser: it loads, its charts are drawn, its picker works."""
+
+import numpy as np
+import pytest
+
+from models import newsvendor
+from tests.quick import fit
+from tests.report.conftest import days
+
+
+@pytest.fixture(scope="module")
+def opened(browser, tmp_path_factory):
+    """Return a function that opens a policy's page, and sees that nothing complains."""
+    folder, files = tmp_path_factory.mktemp("pages"), {}
+
+    def open_page(policy, data=None, width=1200):
+        key = id(policy), data is None
+        if key not in files:
+            files[key] = folder / f"{len(files)}.html"
+            policy.report(files[key], data)
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": True},
+        )
+        browser.get(files[key].as_uri())
+        assert browser.get_log("browser") == []
+        return browser
+
+    return open_page
+
+
+def count(browser, selector):
+    return len(browser.find_elements("css selector", selector))
+
+
+def text(browser, selector):
+    return browser.find_element("css selector", selector).text
+
+
+def hidden(browser, selector):
+    return not browser.find_element("css selector", selector).is_displayed()
+
+
+def places(browser):
+    """Return where scenarios are drawn."""
+    found = browser.find_elements("css selector", "#scenarios circle.scenario")
+    return [float(circle.get_attribute("cx")) for circle in found]
+
+
+def test_every_chart_is_drawn_with_what_was_seen(opened, auto, held_out):
+    page = opened(auto, held_out)
+
+    summary = auto.learned.summary
+    assert count(page, "#scenarios circle.scenario") == 3
+    assert count(page, "#scenarios circle.near") == 10
+    assert count(page, "#candidates circle.dot") == len(summary["candidates"])
+    assert count(page, "#cdf path.curve") == 3
+    assert count(page, "#curves svg") == count(page, "#curves path.ours")
+    stages = [e.text for e in page.find_elements("css selector", "#curves h3")]
+    assert stages == auto.history["stage"].unique().tolist()
+    assert f"“{summary['chosen']}” won" in text(page, "#contest-words")
+    assert f"{summary['confidence']:.0%}" in text(page, "#contest-words")
+    assert "method='auto'" in text(page, "#call")
+    assert count(page, "#cost-table tbody tr") == 3
+    assert hidden(page, "#loss-net") and count(page, ".note") == 0
+
+
+def test_the_picker_changes_the_chart_and_the_decision(opened, mmd, held_out):
+    page = opened(mmd, held_out)
+    options = page.find_elements("css selector", "#context option")
+    assert len({option.text for option in options}) == len(options) == 6
+    before = places(page)
+
+    options[4].click()
+
+    x = chosen(options[4].text, held_out)
+    assert places(page) != before
+    assert order(page) == pytest.approx(mmd.decide(x)["order"], rel=1e-3)
+    shown = page.find_elements("css selector", "#scenario-table td")
+    numbers = [float(cell.get_attribute("textContent")) for cell in shown][2::3]
+    assert numbers == pytest.approx(mmd.scenarios(x)[:, 0].tolist(), rel=1e-3)
+
+
+def test_buttons_go_from_context_to_context_and_stop_at_the_ends(opened, mmd, held_out):
+    page = opened(mmd, held_out)
+    picked = []
+    for button in ["previous", *["next"] * 6, "previous"]:
+        page.find_element("id", button).click()
+        picked.append(page.execute_script("return document.all.context.selectedIndex"))
+
+    assert picked == [0, 1, 2, 3, 4, 5, 5, 4]
+
+
+def chosen(name, pairs):
+    """Return the context of the pairs that an option such as 'rain 1, price 2' means."""
+    words = [part.split() for part in name.split(", ")]
+    apart = sum(abs(pairs[word] - float(number)) for word, number in words)
+    return pairs.loc[apart.idxmin()]
+
+
+def order(page):
+    return float(text(page, "#decision td:last-child").replace("−", "-"))
+
+
+def test_a_larger_weight_is_a_larger_mark(opened, static):
+    page = opened(static)
+
+    circles = page.find_elements("css selector", "#scenarios circle.scenario")
+    sizes = [float(circle.get_attribute("r")) for circle in circles]
+    weights = static.weights(static.network.center.numpy())
+    expected = np.clip(9 * np.sqrt(4 * weights), 7, 15)
+    assert sizes == pytest.approx(np.repeat(expected, 3).tolist(), rel=1e-6)
+    assert count(page, "#scenarios path.thread") == 4
+
+
+def test_a_loss_net_is_shown_against_the_truth(opened, static):
+    page = opened(static)
+
+    found = static.learned.summary["loss_net"]
+    assert count(page, "#scatter circle") == len(found["true"]) == 8
+    correlation = np.corrcoef(found["predicted"], found["true"])[0, 1]
+    assert f"{correlation:.2f}"[:-1] in text(page, "#loss-net-words").replace("−", "-")
+
+
+def test_without_pairs_the_page_says_what_they_would_add(opened, auto):
+    page = opened(auto)
+
+    assert "data=" in text(page, ".note")
+    assert hidden(page, "#costs")
+    assert count(page, "#scenarios circle.near") == 0
+    assert text(page, "#context option") == "the mean context"
+
+
+def test_a_phone_need_not_scroll_sideways_and_dark_is_dark(opened, static):
+    page = opened(static, width=360)
+    light = page.find_element("tag name", "body").value_of_css_property("background")
+
+    page.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": "dark"}]},
+    )
+    dark = page.find_element("tag name", "body").value_of_css_property("background")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    assert page.execute_script("return document.documentElement.scrollWidth") <= 360
+    assert light != dark
+
+
+def test_the_page_asks_no_network_and_runs_no_name(opened):
+    evil = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
+    model = newsvendor.build()
+    model.name = evil
+    history = days(30, 1).rename(columns={"rain": evil})
+
+    policy = fit(history, model, method="mmd")
+    page = opened(policy, history)
+
+    assert evil in text(page, "h1 em")
+    assert evil in text(page, "#facts")
+    assert count(page, "img") == 0
+    entries = "return performance.getEntriesByType('resource').length"
+    assert page.execute_script(entries) == 0
