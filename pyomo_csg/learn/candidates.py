@@ -38,6 +38,7 @@ _ATOM_RATE, _ATOM_DRAWS = 5e-2, 48
 _CONSTANT_STEPS, _CONSTANT_BATCH = 100, 5
 _ATOM_STEPS, _ATOM_BATCH = 800, 10
 _INTEGER_STEPS, _INTEGER_BATCH = 30, 20
+_SLOW_BATCH = 8  # with integer recourse, where every outcome is a program, too
 _FAR_FROM_MMD, _NEAR_MMD = 0.03, 0.2
 
 
@@ -257,10 +258,11 @@ class Candidates:
         """Go on with the integers, for the few steps that their programs allow."""
         task = self._task
         rng, rows = task.rng(f"{name} rows"), []
+        batch = _SLOW_BATCH if task.integer_recourse else _INTEGER_BATCH
         for mine in self._folds.rows:
-            count = min(len(mine), _INTEGER_STEPS * _INTEGER_BATCH)
+            count = min(len(mine), _INTEGER_STEPS * batch)
             rows.append(np.sort(rng.choice(mine, count, replace=False)))
-        schedule = Schedule.of_steps(_INTEGER_STEPS, rows, _INTEGER_BATCH, rate, 0.0)
+        schedule = Schedule.of_steps(_INTEGER_STEPS, rows, batch, rate, 0.0)
 
         def train() -> list[nn.Module]:
             direct = Direct(task, likely, heads, draws=draws)

@@ -82,6 +82,12 @@ class Task:
         """Whether the model has integer variables, so that programs are slow."""
         return self.oracle.two_stage.integer
 
+    @property
+    def integer_recourse(self) -> bool:
+        """Whether some of them are recourse, so that costs are slow, too."""
+        recourse = self.oracle.two_stage.recourse_variables
+        return any(not v.is_continuous() for v in recourse)
+
     @cached_property
     def loss_unit(self) -> float:
         """The standard deviation of the costs of one sensible decision."""
