@@ -114,9 +114,10 @@ def _timed(policy: Any, context: Any) -> tuple[Any, Judged]:
     seconds = time.perf_counter() - start
     if oracle is None or before is None:
         return decision, Judged(seconds=seconds)
-    spent = oracle.stats.minus(before)
-    times = (seconds, spent.total_seconds, spent.solver_seconds)
-    return decision, Judged(np.nan, *times)
+    after = oracle.stats
+    inside = after.solver_seconds - before.solver_seconds
+    total = after.total_seconds - before.total_seconds
+    return decision, Judged(np.nan, seconds, total, inside)
 
 
 def _tell_failures(name: str, rows: list[dict[str, Any]]) -> None:
