@@ -1,0 +1,90 @@
+"""What one of the paper's experiments is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+import pyomo_csg as csg
+
+EVALUATION_SEED = 1_000_000
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A problem of the paper with its parameters. A trial has a law of its own.
+
+    Attributes
+    ----------
+    name : str
+    build : callable
+        Returns the annotated model.
+    sample : callable
+        ``sample(n, seed, generator=trial)``: contexts and outcomes of n pairs.
+    conditional : callable
+        ``conditional(x, generator=trial)``: the outcomes that a context makes possible,
+        and their weights.
+    pairs, contexts, trials : int
+        n, n_eval and n_trials.
+    counts : tuple of int
+        The numbers of scenarios K.
+    penalties : tuple of float or str
+        The grid of lambda.
+    rounds : int
+        T of the dynamic method.
+    options : dict
+        Of HiGHS, for the full program on a context's law.
+    location_scale : callable, optional
+        ``location_scale(trial)``: the law's own location and scale, where it has them.
+    level : float, optional
+        The quantile that is the best decision, where one is.
+    quickly : dict
+        What is less when there is little time.
+    """
+
+    name: str
+    build: Callable[[], Any]
+    sample: Callable[..., tuple[np.ndarray, np.ndarray]]
+    conditional: Callable[..., tuple[np.ndarray, np.ndarray]]
+    pairs: int
+    contexts: int
+    trials: int
+    counts: tuple[int, ...]
+    penalties: tuple[float | str, ...]
+    rounds: int = 4
+    options: dict[str, Any] = field(default_factory=dict)
+    location_scale: Callable[[int], csg.LocationScale] | None = None
+    level: float | None = None
+    quickly: dict[str, Any] = field(default_factory=dict)
+
+    def quick(self) -> Experiment:
+        """Return the same on fewer contexts, scenarios and lambdas, and in one trial."""
+        return replace(self, **{"trials": 1, "contexts": 30, **self.quickly})
+
+    def history(self, trial: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the pairs to learn from."""
+        return self.sample(self.pairs, 17 * trial + 1, generator=trial)
+
+    def evaluation_contexts(self, trial: int) -> np.ndarray:
+        """Return the contexts to decide for. Fewer are the first of more."""
+        seed = EVALUATION_SEED + trial
+        return self.sample(self.contexts, seed, generator=trial)[0]
+
+    def cases(self, trial: int) -> list[csg.Case]:
+        """Return these contexts with their laws."""
+        return [
+            csg.Case(x, *self.conditional(x, generator=trial))
+            for x in self.evaluation_contexts(trial)
+        ]
+
+    def mean(self, trial: int) -> Callable[[np.ndarray], np.ndarray]:
+        """Return the function from contexts (n, ...) to true conditional means (n, p)."""
+
+        def known(contexts: np.ndarray) -> np.ndarray:
+            laws = [self.conditional(x, generator=trial) for x in contexts]
+            return np.array([weights @ outcomes for outcomes, weights in laws])
+
+        return known

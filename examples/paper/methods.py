@@ -1,0 +1,172 @@
+"""Every policy that is compared, by name: the paper's methods, ours, and the rivals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from experiment import Experiment
+
+import pyomo_csg as csg
+from pyomo_csg import baselines
+
+OURS = ("mmd", "static", "dynamic", "auto", "given")
+ONCE = {
+    "EV": "the true conditional mean",
+    "EV predicted": "the mean as a forest predicts it",
+    "SAA": "all outcomes, one decision for all contexts",
+    "quantile regression": "the critical quantile, linear in the context",
+    "neighbours": "the outcomes of the nearest contexts",
+    "forest": "all outcomes, weighted by a forest",
+    "residuals": "a prediction plus all its residuals",
+    "landscape": "one scenario by a learned loss, without MMD",
+    "linear map": "one scenario from a linear map, by Nelder-Mead",
+    "tree leaves": "one scenario a leaf of a tree, by Nelder-Mead",
+    "probabilities": "probabilities of fixed outcomes, through the solution",
+    "Neur2SP": "a network for the recourse, within the first stage",
+}
+REDUCED = ("SAA k-means", "SAA forward", "forest K", "residuals K")
+METHODS = (*ONCE, *REDUCED, *OURS)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A row of a table: a method, its number of scenarios and its lambda."""
+
+    method: str
+    scenarios: int | None = None
+    penalty: float | str | None = None
+
+    def __str__(self) -> str:
+        words = [self.method]
+        if self.penalty is not None:
+            words.append(
+                self.penalty if isinstance(self.penalty, str) else f"{self.penalty:g}"
+            )
+        if self.scenarios is not None:
+            words.append(f"K={self.scenarios}")
+        return " ".join(words)
+
+
+def units(experiment: Experiment, methods: tuple[str, ...]) -> Iterator[Unit]:
+    """Yield all rows of an experiment, the cheap ones first."""
+    for method in methods:
+        if method in ONCE and _serves(method, experiment):
+            yield Unit(method)
+    for count in experiment.counts:
+        for method in methods:
+            if method in REDUCED or (method in OURS and _serves(method, experiment)):
+                if method not in ("static", "dynamic"):
+                    yield Unit(method, count)
+                    continue
+                for penalty in experiment.penalties:
+                    yield Unit(method, count, penalty)
+
+
+def _serves(method: str, experiment: Experiment) -> bool:
+    if method == "given":
+        return experiment.location_scale is not None
+    if method == "quantile regression":
+        return experiment.level is not None
+    return True
+
+
+class Fitting:
+    """Fits policies on the history of a trial.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    trial : int
+    workers : int
+    config : dict
+        Settings of csg.fit.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        trial: int,
+        workers: int = 1,
+        config: dict[str, Any] | None = None,
+    ):
+        self._experiment, self._trial, self._workers = experiment, trial, workers
+        self._config = {"rounds": experiment.rounds, **(config or {})}
+        self._model = experiment.build()
+        self._history = experiment.history(trial)
+
+    def policy(self, unit: Unit) -> tuple[Any, dict[str, float]]:
+        """Return a fitted policy, and the seconds that its stages took."""
+        clock = _Clock()
+        if unit.method in OURS:
+            policy: Any = self._ours(unit, clock)
+        else:
+            policy = self._rivals()[unit.method](unit.scenarios)
+        return policy, {**clock.stages, "fit": clock.seconds}
+
+    def _ours(self, unit: Unit, clock: Callable[[dict[str, Any]], None]) -> csg.Policy:
+        given = unit.method == "given"
+        network = None
+        if given:
+            assert self._experiment.location_scale is not None
+            network = self._experiment.location_scale(self._trial)
+        return csg.fit(
+            self._model,
+            self._history,
+            scenarios=unit.scenarios,
+            method="auto" if given else unit.method,
+            regularization="auto" if unit.penalty is None else unit.penalty,
+            network=network,
+            config=self._config,
+            workers=self._workers,
+            progress=False,
+            callback=clock,
+        )
+
+    def _rivals(self) -> dict[str, Callable[[int | None], Any]]:
+        of, level = self._rival, self._experiment.level
+        mean = self._experiment.mean(self._trial)
+        return {
+            "EV": lambda k: of(baselines.ExpectedValue, forecast=mean),
+            "EV predicted": lambda k: of(baselines.ExpectedValue, forecast="forest"),
+            "SAA": lambda k: of(baselines.SampleAverage),
+            "SAA k-means": lambda k: of(baselines.SampleAverage, scenarios=k),
+            "SAA forward": lambda k: of(
+                baselines.SampleAverage, scenarios=k, reduction="forward"
+            ),
+            "quantile regression": lambda k: of(
+                baselines.QuantileRegression, level=level
+            ),
+            "neighbours": lambda k: of(baselines.NeighbourWeighted),
+            "forest": lambda k: of(baselines.ForestWeighted),
+            "forest K": lambda k: of(baselines.ForestWeighted, scenarios=k),
+            "residuals": lambda k: of(baselines.Residuals),
+            "residuals K": lambda k: of(baselines.Residuals, scenarios=k),
+            "landscape": lambda k: of(baselines.LandscapeSurrogate),
+            "linear map": lambda k: of(baselines.OneScenario, map="linear"),
+            "tree leaves": lambda k: of(baselines.OneScenario, map="tree"),
+            "probabilities": lambda k: of(baselines.SupportProbabilities),
+            "Neur2SP": lambda k: of(baselines.Neur2SP),
+        }
+
+    def _rival(self, rival: Callable[..., Any], **options: Any) -> Any:
+        return rival(self._model, self._history, **options)
+
+
+class _Clock:
+    """Seconds a stage of a fit, told by the entries that a fit writes as it goes."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, float] = {}
+        self._start = self._last = time.perf_counter()
+
+    def __call__(self, entry: dict[str, Any]) -> None:
+        now, stage = time.perf_counter(), entry["stage"]
+        self.stages[stage] = self.stages.get(stage, 0.0) + now - self._last
+        self._last = now
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start

@@ -1,0 +1,204 @@
+"""The paper's four experiments, with every rival in the same table.
+
+    python examples/paper/run.py newsvendor --quick
+    python examples/paper/run.py cep1 --trials 5 --methods auto mmd static
+    python examples/paper/run.py all --quick
+
+Results are kept in ``results/``, a file a row and trial: the same command goes on where
+it was stopped. Tables and figures are made of all that is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import platform
+import shlex
+import sys
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # where models/ lies
+
+import figures
+import tables
+import torch
+from experiment import Experiment
+from methods import METHODS, Fitting, Unit, units
+from store import Store
+from tqdm import tqdm
+
+import pyomo_csg as csg
+
+logger = logging.getLogger("paper")
+
+PROBLEMS = ("newsvendor", "cep1", "cvar", "mnv")
+QUICK = (
+    "EV",
+    "SAA",
+    "forest",
+    "quantile regression",
+    "mmd",
+    "static",
+    "dynamic",
+    "auto",
+)
+QUICKLY = {"folds": 3, "starts": 2}
+
+
+def run(experiment: Experiment, methods, store: Store, workers: int, config) -> None:
+    """Fit and judge whatever is missing."""
+    rows = list(units(experiment, methods))
+    todo = [
+        (trial, unit)
+        for trial in range(experiment.trials)
+        for unit in rows
+        if not store.has(unit, trial)
+    ]
+    with tqdm(total=len(todo), desc=experiment.name, unit=" policy") as bar:
+        for trial in sorted({trial for trial, _ in todo}):
+            bar.set_postfix_str(f"trial {trial}, cases")
+            fitting = Fitting(experiment, trial, workers, config)
+            cases = experiment.cases(trial)
+            for unit in [unit for t, unit in todo if t == trial]:
+                bar.set_postfix_str(f"trial {trial}, {unit}")
+                judge(experiment, fitting, cases, unit, trial, store, workers)
+                bar.update()
+
+
+def judge(
+    experiment: Experiment,
+    fitting: Fitting,
+    cases: list[csg.Case],
+    unit: Unit,
+    trial: int,
+    store: Store,
+    workers: int,
+) -> None:
+    """Fit a policy, judge it and keep what was found."""
+    try:
+        policy, seconds = fitting.policy(unit)
+    except csg.CsgError as error:
+        logger.error(
+            "%s, trial %d: %s was not fitted: %s", store.folder.name, trial, unit, error
+        )
+        return
+    evaluation = csg.evaluate(
+        {str(unit): policy},
+        cases,
+        options=experiment.options,
+        cache=store.folder / "full",
+        workers=workers,
+        trial=trial,
+        progress=False,
+    )
+    store.keep(unit, trial, evaluation, seconds)
+
+
+def report(
+    experiment: Experiment, methods, store: Store, folder: Path, how: str
+) -> str:
+    """Write and return the tables of all that is there, and draw the figures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows, trials = list(units(experiment, methods)), range(experiment.trials)
+    parts = {
+        "Median gaps, per cent; the paper's in brackets": tables.medians,
+        "Lowest cost among the paper's methods, per cent of contexts": tables.wins,
+        "Gaps over those of the expected value, and times": tables.summary,
+        "Seconds, in the paper's columns; the paper's in brackets": tables.times,
+    }
+    text = [f"# {experiment.name}", how]
+    for title, make in parts.items():
+        table = make(experiment, store, rows, trials)
+        if len(table):
+            text += [f"## {title}", tables.markdown(table)]
+    picture = folder / f"{experiment.name}_cdf.png"
+    figures.cdf(experiment, store, rows, trials, picture)
+    text.append(f"![How gaps are distributed]({picture.name})")
+    page = "\n\n".join(text) + "\n"
+    (folder / f"{experiment.name}.md").write_text(page)
+    found = store.evaluation(rows, trials)
+    if found is not None:
+        found.to_csv(folder / f"{experiment.name}.csv")
+    return page
+
+
+def how_it_was_run(arguments) -> str:
+    """Return the command, the versions and the seeds."""
+    versions = ", ".join(
+        f"{name} {version(name)}" for name in ("pyomo", "highspy", "torch", "numpy")
+    )
+    command = shlex.join(["python", "examples/paper/run.py", *sys.argv[1:]])
+    return (
+        f"`{command}` with pyomo_csg {csg.__version__}, {versions}, Python "
+        f"{platform.python_version()}. Trial t has generator t, pairs of seed 17 t + 1, "
+        "contexts of seed 1000000 + t; fits have seed 0."
+    )
+
+
+def chosen(arguments, name: str) -> Experiment:
+    """Return an experiment as the command line wants it."""
+    experiment = importlib.import_module(name).EXPERIMENT
+    experiment = experiment.quick() if arguments.quick else experiment
+    asked = {
+        "trials": arguments.trials,
+        "contexts": arguments.contexts,
+        "counts": tuple(arguments.scenarios or ()) or None,
+        "penalties": tuple(map(_penalty, arguments.penalties or ())) or None,
+    }
+    return replace(experiment, **{k: v for k, v in asked.items() if v is not None})
+
+
+def _penalty(text: str) -> float | str:
+    return text if text.endswith("x") else float(text)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return what reads the command line."""
+    found = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    found.add_argument("problem", choices=(*PROBLEMS, "all"))
+    found.add_argument("--quick", action="store_true", help="less of everything")
+    found.add_argument("--trials", type=int)
+    found.add_argument("--contexts", type=int, help="to decide for in a trial")
+    found.add_argument("--scenarios", type=int, nargs="+", help="numbers K")
+    found.add_argument("--penalties", nargs="+", help="lambdas, such as 10 or 0.1x")
+    found.add_argument("--methods", nargs="+", choices=METHODS)
+    found.add_argument("--workers", type=int, default=2)
+    found.add_argument("--results", type=Path, default=Path("results"))
+    found.add_argument("--out", type=Path, help="where tables and figures go")
+    found.add_argument(
+        "--illustrate",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="draw the newsvendor's scenarios and the loss's landscape, too",
+    )
+    return found
+
+
+def main() -> None:
+    arguments = parser().parse_args()
+    torch.set_num_threads(1)
+    logging.basicConfig(level=logging.WARNING)
+    methods = tuple(arguments.methods or (QUICK if arguments.quick else METHODS))
+    out = arguments.out or arguments.results
+    for name in PROBLEMS if arguments.problem == "all" else (arguments.problem,):
+        experiment = chosen(arguments, name)
+        kind = "quick" if arguments.quick else "full"
+        store = Store(arguments.results / kind / name)
+        config = QUICKLY if arguments.quick else {}
+        run(experiment, methods, store, arguments.workers, config)
+        print(report(experiment, methods, store, out, how_it_was_run(arguments)))
+        if name == "newsvendor" and arguments.illustrate:
+            figures.newsvendor_scenarios(
+                experiment, out / "newsvendor_scenarios.png", arguments.workers
+            )
+        if name == "cvar" and arguments.illustrate:
+            figures.landscape(out / "landscape.png")
+
+
+if __name__ == "__main__":
+    main()
