@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
+import struct
 import time
-from collections.abc import Mapping
-from struct import Struct
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import highspy
@@ -96,6 +96,28 @@ def _check(status: Any) -> None:
         raise SolverTrouble("error", "HiGHS refused the program's data")
 
 
+def columns_only(found: Any) -> list[float]:
+    """Return the columns' values of a solution."""
+    return found.col_value
+
+
+def with_duals(found: Any) -> list[float]:
+    """Return the columns' values, the columns' duals and the rows' duals."""
+    return [*found.col_value, *found.col_dual, *found.row_dual]
+
+
+def with_activity(found: Any) -> list[float]:
+    """Return the same and the rows' activity."""
+    return [*found.col_value, *found.col_dual, *found.row_dual, *found.row_value]
+
+
+def unpacked(packed: Sequence[bytes], width: int) -> np.ndarray:
+    """Return numbers (n, width) from their bytes; NaN where there are none."""
+    missing = width * struct.pack("d", math.nan)
+    joined = bytearray().join([one or missing for one in packed])
+    return np.frombuffer(joined).reshape(len(packed), width)
+
+
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
     return one is other or np.array_equal(one, other)
 
@@ -149,8 +171,6 @@ class HighsProgram:
         self._kinds = self._integer.astype(np.int32)  # 1 is HiGHS's for an integer
         self._columns = np.arange(layout.columns, dtype=np.int32)
         self._rows = np.arange(layout.rows, dtype=np.int32)
-        self._point = Struct(f"{layout.columns}d")
-        self._all = Struct(f"{2 * layout.columns + layout.rows}d")
 
     def load(self, arrays: Arrays) -> None:
         """Make HiGHS hold this program."""
@@ -234,23 +254,20 @@ class HighsProgram:
 
     def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the columns' values, the columns' duals and the rows' duals."""
-        x, columns = np.frombuffer(bytearray(self.packed())), len(self._columns)
-        x[columns:] /= self._scale
-        return x[:columns], x[columns : 2 * columns], x[2 * columns :]
-
-    def packed(self) -> bytes:
-        """Return the same as bytes, duals as HiGHS has them: times ``scale``."""
-        # HiGHS gives lists, and nothing makes numbers of lists sooner than this.
-        found = self._highs.getSolution()
-        return self._all.pack(*found.col_value, *found.col_dual, *found.row_dual)
+        numbers = np.frombuffer(bytearray(self.packed(with_duals)))
+        columns = len(self._columns)
+        x, duals = numbers[:columns], numbers[columns:] / self._scale
+        return x, duals[:columns], duals[columns:]
 
     def point(self) -> np.ndarray:
         """Return the columns' values."""
-        return np.frombuffer(bytearray(self.packed_point()))
+        return np.frombuffer(bytearray(self.packed(columns_only)))
 
-    def packed_point(self) -> bytes:
-        """Return the same as bytes."""
-        return self._point.pack(*self._highs.getSolution().col_value)
+    def packed(self, parts: Callable[[Any], list[float]]) -> bytes:
+        """Return parts of HiGHS's solution as bytes, duals times ``scale``."""
+        # HiGHS gives lists, and nothing makes numbers of lists sooner than this.
+        numbers = parts(self._highs.getSolution())
+        return struct.pack(f"{len(numbers)}d", *numbers)
 
     @property
     def scale(self) -> float:

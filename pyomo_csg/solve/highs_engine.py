@@ -216,11 +216,13 @@ class HighsEngine:
         losses, gradients = np.full(n, np.nan), np.full(scenarios.shape, np.nan)
         if not len(cases):
             return losses, gradients, is_smooth, troubles
-        optima = optima.at(cases)
+        if len(cases) < n:
+            optima, blocks = optima.at(cases), blocks[cases]
         decisions = optima.x[:, : len(self._compiled.first)]
         costs, slopes, smooth, failed = self._recourse.gradients(
             np.repeat(decisions, count, axis=0),
             outcomes[cases].reshape(-1, outcomes.shape[-1]),
+            np.repeat(is_smooth[cases], count),
         )
         share = shares[cases].reshape(-1)
         for place, trouble in failed.items():
@@ -230,7 +232,7 @@ class HighsEngine:
         costs[unneeded], slopes[unneeded], smooth[unneeded] = 0.0, 0.0, True
         shape = (len(cases), count, decisions.shape[1])
         mean = (share[:, None] * slopes).reshape(shape).sum(axis=1)
-        movement = decision_movement(self._compiled, blocks[cases], optima, mean)
+        movement = decision_movement(self._compiled, blocks, optima, mean)
         flat = scenarios[cases].reshape(-1, scenarios.shape[-1])
         losses[cases] = (share * costs).reshape(len(cases), count).sum(axis=1)
         gradients[cases] = movement.pulled_back(self._compiled, flat).reshape(
@@ -245,16 +247,22 @@ class HighsEngine:
         self, blocks: Blocks, weights: np.ndarray
     ) -> tuple[Optima, np.ndarray, Troubles]:
         """Return the optima of all cases as those of linear programs, integers held."""
-        bad, strategy = blocks.unusable(), self._strategy(weights.shape[1])
+        bad = blocks.unusable()
         troubles: Troubles = {int(i): bad_data() for i in np.flatnonzero(bad)}
         linear = self._held(weights.shape[1])
         held = np.zeros((len(bad), linear.layout.columns))
         for i in map(int, np.flatnonzero(~bad) if self._compiled.integer else ()):
             try:
-                held[i] = strategy.solve(blocks[i], weights[i]).x
+                held[i] = (
+                    self._strategy(weights.shape[1]).solve(blocks[i], weights[i]).x
+                )
             except SolverTrouble as trouble:
                 troubles[i] = trouble
         cases = np.array([i for i in range(len(bad)) if i not in troubles], dtype=int)
+        if len(cases) == len(bad):
+            return linear.optima(
+                blocks, weights, held if self._compiled.integer else None
+            )
         optima = Optima.empty(
             len(bad), linear.layout.n1, linear.layout.columns, linear.layout.rows
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,14 @@ from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.engine import Found, Solved, SolverTrouble, Stats
 from pyomo_csg.solve.face import is_unique
 from pyomo_csg.solve.face_search import FaceSearch
-from pyomo_csg.solve.highs import DUAL_SIMPLEX, HighsProgram
-from pyomo_csg.solve.sensitivity import Optima, coincides
+from pyomo_csg.solve.highs import (
+    DUAL_SIMPLEX,
+    HighsProgram,
+    columns_only,
+    unpacked,
+    with_duals,
+)
+from pyomo_csg.solve.sensitivity import Optima, Reader, coincides
 
 _MOST_BASES = 20_000
 
@@ -53,7 +60,7 @@ class LinearStrategy:
         self.layout = Layout(compiled, count)
         lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX, **options}
         self.program = HighsProgram(self.layout, stats, lean, relaxed, scaled=True)
-        self._face = FaceSearch(compiled, count, stats, options)
+        self._face = cache(lambda: FaceSearch(compiled, count, stats, options))
         self._bases = {} if bases is None else bases
 
     def solve(
@@ -93,7 +100,7 @@ class LinearStrategy:
         that moved a little. Nothing is certified unless asked for.
         """
         stack, program = self.layout.stack(blocks, weights), self.program
-        read = program.packed if certify else program.packed_point
+        parts = with_duals if certify else columns_only
         found: list[bytes] = []
         scale: list[float] = []
         troubles: dict[int, SolverTrouble] = {}
@@ -106,12 +113,12 @@ class LinearStrategy:
                 troubles[i] = trouble
                 found.append(b"")
             else:
-                found.append(read())
+                found.append(program.packed(parts))
                 if len(self._bases) < _MOST_BASES or key in self._bases:
                     self._bases[key] = program.highs.getBasis()
             scale.append(program.scale)
         columns, rows = self.layout.columns, self.layout.rows
-        numbers = _rows(found, 2 * columns + rows if certify else columns)
+        numbers = unpacked(found, 2 * columns + rows if certify else columns)
         x, unique = numbers[:, :columns], np.zeros(len(numbers), bool)
         if certify:
             duals = numbers[:, columns:] / np.array(scale)[:, None]
@@ -132,16 +139,17 @@ class LinearStrategy:
             whole, values = layout.integer, np.round(held)
             stack.column_lower = np.where(whole, values, stack.column_lower)
             stack.column_upper = np.where(whole, values, stack.column_upper)
-        found = Optima.empty(len(weights), layout.n1, layout.columns, layout.rows)
+        reader, program = Reader(len(weights), layout.n1, layout.rows), self.program
         troubles: dict[int, SolverTrouble] = {}
-        for i in range(len(weights)):
+        for i, arrays in enumerate(stack):
             try:
-                self.program.load(stack[i])
-                self.program.run()
+                program.load(arrays)
+                program.run()
             except SolverTrouble as trouble:
                 troubles[i] = trouble
-                continue
-            found.read(i, self.program.highs, self.program.scale)
+            else:
+                reader.read(i, program)
+        found = reader.optima(layout.columns)
         lower = _beside(len(weights), stack.column_lower, stack.row_lower)
         upper = _beside(len(weights), stack.column_upper, stack.row_upper)
         smooth = is_unique(stack.cost, found.column_dual, found.row_dual)
@@ -156,15 +164,7 @@ class LinearStrategy:
         """Return the least cost of an optimal decision under the outcome."""
         arrays = self.layout.arrays(blocks, weights)
         basis = self.program.highs.getBasis()
-        return self._face.search(found, arrays, blocks, outcome, basis)
-
-
-def _rows(packed: list[bytes], width: int) -> np.ndarray:
-    """Return numbers (n, width) from their bytes; NaN where there are none."""
-    if not all(packed):
-        missing = np.full(width, np.nan).tobytes()
-        packed = [one or missing for one in packed]
-    return np.frombuffer(bytearray().join(packed)).reshape(len(packed), width)
+        return self._face().search(found, arrays, blocks, outcome, basis)
 
 
 def _beside(cases: int, *parts: np.ndarray) -> np.ndarray:

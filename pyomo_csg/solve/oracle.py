@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from pyomo.core.base.block import BlockData
-from pyomo.core.base.set import Any as Any_
 from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.errors import DataError, ModelError, SolveError
@@ -27,6 +26,7 @@ from pyomo_csg.stages.arrays import (
     batch_of_outcomes,
     batch_of_scenarios,
     batch_of_weights,
+    inside,
 )
 
 _AUDITED = 20
@@ -93,7 +93,9 @@ class Oracle:
         # A copy: what is solved and what an error writes stay what they are now.
         self.two_stage = TwoStageModel(model).copied()
         self._sense = int(self.two_stage.sense)
-        self._inside = _inside(self.two_stage)
+        params = self.two_stage.uncertain_params
+        sides = [inside(param.parent_component()) for param in params]
+        self._low, self._high = np.array(sides).reshape(-1, 2).T
         self._settings = (solver, executor, workers, options)
         recipe = self._recipe(solver, options)
         self._batch = Batch(recipe, executor, workers)
@@ -333,7 +335,7 @@ class Oracle:
 
     def _sets(self, scenarios: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K), checked."""
-        if weights is None and _is_inside(scenarios, 3, self._inside):
+        if weights is None and self._is_sound(scenarios, 3):
             cases, count, _ = scenarios.shape
             return scenarios.copy(), shared(_equal(count), (cases,))
         doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
@@ -346,8 +348,8 @@ class Oracle:
         """Return scenarios (n, K, p), weights (n, K) and outcomes (n, p), checked."""
         if (
             weights is None
-            and _is_inside(outcomes, 2, self._inside)
-            and _is_inside(scenarios, 3, self._inside)
+            and self._is_sound(outcomes, 2)
+            and self._is_sound(scenarios, 3)
             and len(scenarios) == len(outcomes)
         ):
             return *self._sets(scenarios, None), outcomes.copy()
@@ -359,6 +361,17 @@ class Oracle:
         )
         doors.close()
         return zetas, shares, omegas
+
+    def _is_sound(self, numbers: Any, axes: int) -> bool:
+        """Say at little cost of what may be floats (..., p) already if all are good."""
+        return (
+            type(numbers) is np.ndarray
+            and numbers.dtype == np.float64
+            and numbers.ndim == axes
+            and numbers.shape[-1] == len(self._low)
+            and numbers.size > 0
+            and bool(((numbers > self._low) & (numbers < self._high)).all())
+        )
 
     def _run(
         self, method: str, arrays: list[np.ndarray], progress: bool, **constants: Any
@@ -423,43 +436,6 @@ class Oracle:
         return TransformationFactory(f"csg.{name}").create_using(
             self.two_stage.model, **options
         )
-
-
-def _inside(two_stage: TwoStageModel) -> tuple[np.ndarray, np.ndarray]:
-    """Return between which numbers an outcome (p,) is good without a closer look.
-
-    NaN, which nothing is between, where a Param's domain is not an interval or it has
-    a rule of its own.
-    """
-    sides = np.full((2, len(two_stage.uncertain_params)), np.nan)
-    for j, param in enumerate(two_stage.uncertain_params):
-        component = param.parent_component()
-        low, high, step = component.domain.get_interval()
-        interval = step == 0 or component.domain is Any_
-        if interval and component._validate is None:
-            sides[:, j] = (
-                -np.inf if low is None else low,
-                np.inf if high is None else high,
-            )
-            outside = np.nextafter(sides[:, j], (-np.inf, np.inf))
-            closed = [
-                side is not None and side in component.domain for side in (low, high)
-            ]
-            sides[closed, j] = outside[closed]
-    return sides[0], sides[1]
-
-
-def _is_inside(numbers: Any, axes: int, sides: tuple[np.ndarray, np.ndarray]) -> bool:
-    """Say at little cost of what may be floats (..., p) already if all are good."""
-    low, high = sides
-    return (
-        type(numbers) is np.ndarray
-        and numbers.dtype == np.float64
-        and numbers.ndim == axes
-        and numbers.shape[-1] == len(low)
-        and numbers.size > 0
-        and bool(((numbers > low) & (numbers < high)).all())
-    )
 
 
 @lru_cache

@@ -15,7 +15,7 @@ from pyomo_csg.solve.bases import Basis, Sides
 from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.engine import SolverTrouble, Stats, bad_data
 from pyomo_csg.solve.highs import DUAL_SIMPLEX, HighsProgram
-from pyomo_csg.solve.sensitivity import is_degenerate
+from pyomo_csg.solve.sensitivity import basics_of, is_degenerate
 
 _MOST_BASES = 512
 _TRIALS, _WORTH = 40, 3  # after so many bases, each must have answered so many cases
@@ -79,17 +79,18 @@ class Prices:
     ----------
     rows : array (cases, rows)
     smooth : array (cases,) of bool
-        Whether no other prices are right, too.
+        Whether no other prices are right, too. Found out only where it is in question.
     """
 
-    def __init__(self, cases: int, rows: int):
-        self.rows = np.zeros((cases, rows))
-        self.smooth = np.ones(cases, bool)
+    def __init__(self, rows: int, smooth: np.ndarray):
+        self.rows = np.zeros((len(smooth), rows))
+        self.smooth = smooth
 
     def read(self, case: int, program: HighsProgram) -> None:
         """Take them from a linear program just solved."""
         z, _, self.rows[case] = program.solution()
-        self.smooth[case] = not is_degenerate(program.highs, z, program.arrays)
+        if self.smooth[case]:
+            self.smooth[case] = not is_degenerate(program.highs, z, program.arrays)
 
     def take(self, basis: Basis, cases: np.ndarray, sides: Sides) -> None:
         """Take them from a basis that fits the cases."""
@@ -98,7 +99,8 @@ class Prices:
         row = np.zeros(self.rows.shape[1])
         row[basis.nonbasic[is_row] - columns] = basis.price[is_row]
         self.rows[cases] = row
-        self.smooth[cases] = sides.inside(basis, cases)
+        if self.smooth[cases].any():
+            self.smooth[cases] &= sides.inside(basis, cases)
 
 
 class RecourseSolver:
@@ -159,17 +161,18 @@ class RecourseSolver:
         return costs, troubles
 
     def gradients(
-        self, decisions: np.ndarray, outcomes: np.ndarray
+        self, decisions: np.ndarray, outcomes: np.ndarray, smooth: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, SolverTrouble]]:
         """Return costs (n,), d cost / d y (n, s), whether each is smooth, and troubles.
 
-        With integer recourse the derivative is that with the integers held.
+        With integer recourse the derivative is that with the integers held. It is not
+        smooth where (n,) it is said to be not, for another reason.
         """
         blocks = evaluate(self._compiled, outcomes)
         bad = blocks.unusable()
         good = np.flatnonzero(~bad)
         ys, blocks = decisions[good], blocks[good]
-        prices = Prices(len(good), self.layout.rows)
+        prices = Prices(self.layout.rows, smooth[good])
         recourse, failed = self._recourse(ys, blocks, prices)
         costs, slopes = np.full(len(bad), np.nan), np.full(decisions.shape, np.nan)
         smooth = np.zeros(len(bad), bool)
@@ -326,16 +329,22 @@ class RecourseSolver:
         return self._relaxed
 
     def _read_basis(self, entries: np.ndarray, cost: np.ndarray) -> Basis:
-        found = self._program.highs.getBasis()
-        states = [*found.col_status, *found.row_status]
-        kinds = highspy.HighsBasisStatus
-        is_basic = np.array([state == kinds.kBasic for state in states])
-        at_upper = np.array([state == kinds.kUpper for state in states])
-        matrix = np.hstack([self.layout.matrix(entries), -np.eye(self.layout.rows)])
+        basics, columns = basics_of(self._program.highs), self.layout.columns
+        is_basic = np.zeros(columns + self.layout.rows, bool)
+        is_basic[np.where(basics < 0, columns - 1 - basics, basics)] = True
         basic, nonbasic = np.flatnonzero(is_basic), np.flatnonzero(~is_basic)
+        matrix = np.hstack([self.layout.matrix(entries), -np.eye(self.layout.rows)])
         response = -np.linalg.solve(matrix[:, basic], matrix[:, nonbasic])
         prices = np.concatenate([cost[self.layout.n1 :], np.zeros(self.layout.rows)])
         price = prices[nonbasic] + prices[basic] @ response
-        counts = np.abs(price) > _PRICE * np.abs(prices).max(initial=0.0)
-        at_upper = np.where(counts, price < 0, at_upper[nonbasic])
+        at_upper = price < 0
+        free = np.abs(price) <= _PRICE * np.abs(prices).max(initial=0.0)
+        if free.any():
+            at_upper[free] = self._stand_at_upper(nonbasic[free])
         return Basis(basic, nonbasic, at_upper, response, price)
+
+    def _stand_at_upper(self, places: np.ndarray) -> list[bool]:
+        """Say which of some nonbasic places HiGHS has at their upper sides."""
+        found = self._program.highs.getBasis()
+        states = [*found.col_status, *found.row_status]
+        return [states[place] == highspy.HighsBasisStatus.kUpper for place in places]

@@ -11,6 +11,7 @@ import numpy as np
 from pyomo_csg.solve.assembly import Blocks
 from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.engine import Found
+from pyomo_csg.solve.highs import HighsProgram, unpacked, with_activity
 
 _AT_BOUND = 1e-9
 
@@ -109,23 +110,6 @@ class Optima:
             np.zeros((cases, columns + rows), bool),
         )
 
-    def read(self, case: int, highs: Any, scale: float) -> None:
-        """Take a case from HiGHS, whose costs were multiplied by a scale."""
-        found, columns = highs.getSolution(), self.x.shape[1]
-        self.x[case], self.activity[case] = found.col_value, found.row_value
-        self.column_dual[case] = found.col_dual
-        self.row_dual[case] = found.row_dual
-        self.column_dual[case] /= scale
-        self.row_dual[case] /= scale
-        basics = _basics(highs)
-        self.basic[case, np.where(basics >= 0, basics, columns - 1 - basics)] = True
-        unit = np.zeros(len(basics))
-        decisions = self.prices.shape[1]
-        for place in np.flatnonzero((basics >= 0) & (basics < decisions)):
-            unit[place] = 1.0
-            _, self.prices[case, basics[place]] = highs.getBasisTransposeSolve(unit)
-            unit[place] = 0.0
-
     def at(self, cases: np.ndarray) -> Optima:
         """Return those of some cases."""
         return Optima(*(getattr(self, f.name)[cases] for f in fields(self)))
@@ -141,6 +125,45 @@ class Optima:
         slack = _AT_BOUND * (1 + np.abs(values))
         touching = (values - sides[0] < slack) | (sides[1] - values < slack)
         return np.asarray((self.basic & touching).any(axis=1))
+
+
+class Reader:
+    """Reads optima off HiGHS, one after the other; all else is done for all at once.
+
+    Parameters
+    ----------
+    cases, decisions, rows : int
+        How many there are.
+    """
+
+    def __init__(self, cases: int, decisions: int, rows: int):
+        self._packed = [b""] * cases
+        self._scale = np.ones((cases, 1))
+        self._basics = np.zeros((cases, rows), dtype=np.int32)
+        self._prices = np.zeros((cases, decisions, rows))
+
+    def read(self, case: int, program: HighsProgram) -> None:
+        """Take a case from a program just solved."""
+        self._packed[case] = program.packed(with_activity)
+        self._scale[case] = program.scale
+        self._basics[case] = basics = basics_of(program.highs)
+        decisions = self._prices.shape[1]
+        for place, column in enumerate(basics.tolist()):
+            if 0 <= column < decisions:
+                _, row = program.highs.getBasisInverseRow(place)
+                self._prices[case, column] = row
+
+    def optima(self, columns: int) -> Optima:
+        """Return what was read; NaN where nothing was."""
+        cases, rows = self._basics.shape
+        numbers = unpacked(self._packed, 2 * (columns + rows))
+        ends = (columns, 2 * columns, 2 * columns + rows)
+        x, column_dual, row_dual, activity = np.split(numbers, ends, axis=1)
+        basic = np.zeros((cases, columns + rows), bool)
+        places = np.where(self._basics < 0, columns - 1 - self._basics, self._basics)
+        np.put_along_axis(basic, places, True, axis=1)
+        duals = column_dual / self._scale, row_dual / self._scale
+        return Optima(x, *duals, activity, self._prices, basic)
 
 
 def decision_movement(
@@ -200,7 +223,7 @@ def coincides(compiled: CompiledModel, blocks: Blocks) -> np.ndarray:
 
 def is_degenerate(highs: Any, x: np.ndarray, arrays: Any) -> bool:
     """Whether a basic place stands at a bound, so that the basis may change at once."""
-    basics = _basics(highs)
+    basics = basics_of(highs)
     columns, rows = basics[basics >= 0], -1 - basics[basics < 0]
     activity = np.asarray(highs.getSolution().row_value)
     return bool(
@@ -217,7 +240,8 @@ def _touching(
     return bool(((v - lower[places] < slack) | (upper[places] - v < slack)).any())
 
 
-def _basics(highs: Any) -> np.ndarray:
+def basics_of(highs: Any) -> np.ndarray:
+    """Return the basic columns j as j and the basic rows i as -1 - i."""
     status, basics = highs.getBasicVariables()
     assert status == highspy.HighsStatus.kOk
     return np.asarray(basics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -302,12 +303,28 @@ def _refuse_values(two_stage: TwoStageModel, array: np.ndarray, subject: str) ->
     _refuse(subject, *problems)
 
 
+def inside(component: Any) -> tuple[float, float]:
+    """Return between which numbers all suit a Param, without a closer look.
+
+    NaN, which nothing is between, where its domain is not an interval or it has a rule
+    of its own.
+    """
+    domain = component.domain
+    low, high, step = domain.get_interval()
+    if component._validate is not None or (step != 0 and domain is not Any_):
+        return np.nan, np.nan
+    sides = (-np.inf, low), (np.inf, high)
+    # Where a side itself is in the domain, the next number beyond it is the limit.
+    low, high = (
+        away if side is None else math.nextafter(side, away) if side in domain else side
+        for away, side in sides
+    )
+    return low, high
+
+
 def _suspect(column: np.ndarray, component: Any) -> np.ndarray:
     """Mark what needs a closer look: all but the inside of an interval."""
-    low, high, step = component.domain.get_interval()
-    if component._validate is not None or (step != 0 and component.domain is not Any_):
-        return np.ones(column.shape, bool)
-    low, high = (-np.inf if low is None else low), (np.inf if high is None else high)
+    low, high = inside(component)
     return ~((column > low) & (column < high))
 
 
