@@ -152,7 +152,8 @@ class Fitting:
         }
 
     def _rival(self, rival: Callable[..., Any], **options: Any) -> Any:
-        return rival(self._model, self._history, **options)
+        solver = self._experiment.options  # as the full program, whose size some have
+        return rival(self._model, self._history, options=solver, **options)
 
 
 class _Clock:
