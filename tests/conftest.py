@@ -1,8 +1,20 @@
 """Settings that every test shares."""
 
-import torch
+import gc
+import os
+
+import pytest
 from hypothesis import settings
 
-torch.set_num_threads(1)
+# One thread for each process of tests; before anything imports numpy or torch.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_collections():
+    """Leave what was there before, imports above all, out of garbage collections."""
+    gc.collect()
+    gc.freeze()

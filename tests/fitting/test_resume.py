@@ -1,10 +1,12 @@
 """Fits that were killed, interrupted or changed, and what their checkpoints say."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,43 +16,22 @@ import torch
 import pyomo_csg as csg
 from models import newsvendor
 from tests.fitting.test_given import Own
-from tests.quick import QUICK, fit
+from tests.quick import QUICK, fit, shorten
 
-PREPARED = """
-import os, random, signal, sys, time
-from pathlib import Path
-from models import newsvendor
+PAIRS = newsvendor.sample(40, seed=1)
+KILLED = """
+import sys
+from tests.fitting.test_resume import kill_fits
+kill_fits(*sys.argv[1:])
+"""
+INTERRUPTED = """
+import sys
+from tests.fitting.test_resume import PAIRS
 from tests.quick import fit, shorten
-
-folder, method, workers = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-
-def fit_it():
-    fit(newsvendor.sample(40, seed=1), method=method, workers=workers, checkpoint=folder)
-
-PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
-
-def kept():
-    return len(list(folder.glob("*.safetensors")))
 
 if __name__ == "__main__":
     shorten()
-"""
-KILLED = f"""{PREPARED}
-    moments = random.Random(0)
-    for _ in range(3):
-        before = kept()
-        child = os.fork()
-        if child == 0:
-            fit_it()
-            os._exit(0)
-        while kept() <= before and os.waitid(os.P_PID, child, PEEK) is None:
-            time.sleep(0.001)
-        time.sleep(moments.uniform(0, 0.03))
-        os.kill(child, signal.SIGKILL)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), kept() > before)
-"""
-INTERRUPTED = f"""{PREPARED}
-    fit_it()
+    fit(PAIRS, workers=2, checkpoint=sys.argv[1])
 """
 
 
@@ -68,6 +49,38 @@ def run(tmp_path, script, *arguments):
     )
 
 
+def kept(folder):
+    """Return how many stages a folder holds."""
+    return len(list(folder.glob("*.safetensors")))
+
+
+def kill_fits(place, *methods):
+    """Kill three fits by each method, and print how they ended."""
+    shorten()
+    fit(PAIRS, method="mmd")  # imports what every child would import again
+    moments = random.Random(0)
+    for method in methods:
+        for _ in range(3):
+            end = kill_fit(Path(place, method), method, moments.uniform(0, 0.03))
+            print(method, *end, flush=True)
+
+
+def kill_fit(folder, method, seconds):
+    """Kill a fit soon after its next stage; return its end, and if it came further."""
+    before = kept(folder)
+    child = os.fork()
+    if child == 0:
+        fit(PAIRS, method=method, workers=1, checkpoint=folder)
+        os._exit(0)
+    peek = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    while kept(folder) <= before and os.waitid(os.P_PID, child, peek) is None:
+        time.sleep(0.001)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    end = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return end, kept(folder) > before
+
+
 def assert_goes_on_to(policy, pairs, method, folder):
     """See that the same call ends with this policy, to the last bit."""
     resumed = fit(pairs, method=method, checkpoint=folder)
@@ -78,25 +91,31 @@ def assert_goes_on_to(policy, pairs, method, folder):
     pd.testing.assert_frame_equal(resumed.history, policy.history, check_exact=True)
 
 
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Return a folder with a folder of killed fits by each method, and their ends."""
+    place = tmp_path_factory.mktemp("killed")
+    process = run(place, KILLED, place, "auto", "dynamic")
+    told, errors = process.communicate(timeout=100)
+    assert process.returncode == 0, errors
+    return place, told.splitlines()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by a signal of POSIX")
 @pytest.mark.parametrize("method", ["auto", "dynamic"])
-def test_a_fit_that_was_killed_goes_on_and_ends_the_same(
-    tmp_path, pairs, fitted, method
-):
-    folder = tmp_path / "run"
-    process = run(tmp_path, KILLED, folder, method, 1)
-    told, errors = process.communicate(timeout=100)
+def test_a_fit_that_was_killed_goes_on_and_ends_the_same(killed, pairs, fitted, method):
+    place, ends = killed
 
     # Killed, each time after it had come further than before; a quick one may end.
-    assert told.splitlines().count("-9 True") >= 2, errors
-    assert_goes_on_to(fitted(method), pairs, method, folder)
+    assert ends.count(f"{method} -9 True") >= 2
+    assert_goes_on_to(fitted(method), pairs, method, place / method)
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="interrupts by a signal of POSIX")
 def test_an_interrupted_fit_ends_at_once_and_goes_on_later(tmp_path, pairs, fitted):
     folder = tmp_path / "run"
-    process = run(tmp_path, INTERRUPTED, folder, "auto", 2)
-    while process.poll() is None and len(list(folder.glob("*.safetensors"))) < 2:
+    process = run(tmp_path, INTERRUPTED, folder)
+    while process.poll() is None and kept(folder) < 2:
         time.sleep(0.001)
 
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, workers included

@@ -88,7 +88,7 @@ def test_the_search_holds_for_a_quadratic_recourse_with_many_optimal_decisions()
     assert losses == pytest.approx([10, 10], abs=1e-4)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(cases())
 def test_values_and_losses_are_those_of_hand_made_matrices(case):
     oracle = csg.Oracle(usable_model(case))

@@ -73,19 +73,25 @@ class DeadlyDask:
         return self._executor.submit(self._deadly, *self._arguments, *arguments)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def dask():
     """Return the executor of a process that Dask replaces when it dies."""
     distributed = pytest.importorskip("distributed")
-    once = {"distributed.scheduler.allowed-failures": 1}
-    with (
-        importlib.import_module("dask").config.set(once),
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client.get_executor()
+    settings = {
+        "distributed.scheduler.allowed-failures": 1,
+        "distributed.worker.multiprocessing-method": "forkserver",
+    }
+    with importlib.import_module("dask").config.set(settings):
+        # Forked from a process that has imported everything, which takes the time.
+        context = distributed.utils.get_mp_context()
+        context.set_forkserver_preload(["distributed", "pyomo_csg"])
+        with (
+            distributed.LocalCluster(
+                n_workers=1, threads_per_worker=1, dashboard_address=None
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client.get_executor()
 
 
 def test_cases_are_solved_again_by_the_worker_that_dask_puts_in_place_of_a_dead_one(
@@ -132,7 +138,8 @@ def test_mpi(cases, tmp_path):
 
             if __name__ == "__main__":
                 cases = np.load(sys.argv[1])
-                with MPIPoolExecutor() as executor:
+                # Nothing here is for the workers; rank 0 would spin while they load it.
+                with MPIPoolExecutor(main=False) as executor:
                     oracle = csg.Oracle(cep1.build(), executor=executor, workers=2)
                     losses = oracle.loss(cases["zetas"], cases["omegas"])
                 np.save(sys.argv[2], losses)

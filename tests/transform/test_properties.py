@@ -367,7 +367,7 @@ def usable_model(case):
     return pyomo_model(case)
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(cases())
 def test_the_extensive_form_has_the_value_of_hand_made_matrices(case):
     model = usable_model(case)
