@@ -119,7 +119,7 @@ def unpacked(packed: Sequence[bytes], width: int) -> np.ndarray:
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
-    return one is other or np.array_equal(one, other)
+    return one is other or one.tobytes() == other.tobytes()  # sooner than by number
 
 
 class Shape(Protocol):
@@ -166,6 +166,7 @@ class HighsProgram:
             layout.integer if not relaxed else np.zeros(layout.columns, bool)
         )
         self._scaled, self._scale = scaled, 1.0
+        self._cost: tuple[np.ndarray, np.ndarray] | None = None  # as given, as sent
         self._seconds = options.get("time_limit")
         self._sent: Arrays | None = None
         self._kinds = self._integer.astype(np.int32)  # 1 is HiGHS's for an integer
@@ -181,12 +182,8 @@ class HighsProgram:
             self._sent = arrays
             return
         if not _same(sent.cost, arrays.cost):
-            self._rescale(arrays.cost)
-            _check(
-                highs.changeColsCost(
-                    len(self._columns), self._columns, self._scale * arrays.cost
-                )
-            )
+            cost = self._rescaled(arrays.cost)
+            _check(highs.changeColsCost(len(self._columns), self._columns, cost))
         if (
             sent.row_lower is not arrays.row_lower
             or sent.row_upper is not arrays.row_upper
@@ -242,15 +239,18 @@ class HighsProgram:
             return _STATUS.kSolveError
         return self._highs.getModelStatus()
 
-    def _rescale(self, cost: np.ndarray) -> None:
-        """Choose the power of two that brings the largest cost to about 1.
+    def _rescaled(self, cost: np.ndarray) -> np.ndarray:
+        """Return costs times the power of two that brings the largest to about 1.
 
         HiGHS's tolerance on duals is absolute: with small costs it would call decisions
         optimal that are not.
         """
-        largest = float(np.abs(cost).max(initial=0.0))
-        if self._scaled and 0 < largest < math.inf:
-            self._scale = math.ldexp(1.0, 1 - math.frexp(largest)[1])
+        if self._cost is None or self._cost[0] is not cost:
+            largest = float(np.abs(cost).max(initial=0.0))
+            if self._scaled and 0 < largest < math.inf:
+                self._scale = math.ldexp(1.0, 1 - math.frexp(largest)[1])
+            self._cost = cost, self._scale * cost
+        return self._cost[1]
 
     def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the columns' values, the columns' duals and the rows' duals."""
@@ -287,7 +287,6 @@ class HighsProgram:
 
     def _pass(self, arrays: Arrays) -> None:
         basis, layout = self._highs.getBasis(), self.layout
-        self._rescale(arrays.cost)
         _check(
             self._highs.passModel(
                 layout.columns,
@@ -296,7 +295,7 @@ class HighsProgram:
                 _COLUMNWISE,
                 _MINIMISE,
                 0.0,
-                self._scale * arrays.cost,
+                self._rescaled(arrays.cost),
                 arrays.column_lower,
                 arrays.column_upper,
                 arrays.row_lower,

@@ -165,11 +165,11 @@ class IntegerStrategy:
         stack = self._layout.stack(blocks, weights)
         relaxed = _Relaxed(blocks, weights, stack)
         x = np.full((len(weights), self._layout.columns), np.nan)
-        for i in range(len(weights)):
+        for i, arrays in enumerate(stack):
             self._deadline.start()
+            relaxed.arrays.append(arrays)
             try:
-                relaxed.arrays.append(stack[i])
-                relaxed.roots[i] = self._tree.root(relaxed.arrays[i])
+                relaxed.roots[i] = self._tree.root(arrays)
                 x[i] = relaxed.roots[i].x
             except SolverTrouble as trouble:
                 relaxed.troubles[i] = trouble

@@ -12,6 +12,8 @@ from pyomo_csg.solve.highs import Shape
 
 _FEASIBILITY = 2e-9  # what HiGHS allows, and rounding
 
+Way = Callable[[np.ndarray], np.ndarray]
+
 
 class Rounder:
     """Rounds the integer columns of points of one layout.
@@ -44,48 +46,41 @@ class Rounder:
 
     def whole(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
         """Return a feasible point with whole integer columns at the cost of ``x``."""
-        point, serves = self.rounded(arrays, x)
-        return point if serves else self.moved(arrays, x)
+        trials = np.stack([self._rounded(x, way) for way in _WAYS])
+        serve = _paid(arrays, trials) <= _highest(arrays, x)
+        serve &= self.are_feasible(arrays, trials)
+        return trials[serve.argmax()] if serve.any() else self.moved(arrays, x)
 
     def whole_many(self, stack: Stack, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return such points (n, columns), and say where (n,) they were found."""
-        points, serve = self.rounded(stack, x)
+        highest, serve = _highest(stack, x), np.zeros(len(x), bool)
+        points = x.copy()
+        for way in _WAYS:
+            trial = self._rounded(x, way)
+            good = _paid(stack, trial) <= highest
+            good &= self.are_feasible(stack, trial)
+            points = np.where((good & ~serve)[:, None], trial, points)
+            serve |= good
+            if serve.all():
+                break
         for i in map(int, np.flatnonzero(~serve & np.isfinite(x).all(axis=1))):
             point = self.moved(stack[i], x[i])
             if point is not None:
                 points[i], serve[i] = point, True
         return points, serve
 
-    def rounded(
-        self, program: Arrays | Stack, x: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Round all integers of points (..., columns) to the nearest, up or down.
-
-        Returns
-        -------
-        points : array (..., columns)
-        serve : array (...)
-            Which are feasible and cost no more.
-        """
-        highest, serve = _highest(program, x), np.zeros(x.shape[:-1], bool)
-        points = x.copy()
-        for way in (np.rint, _up, _down):
-            trial = x.copy()
-            trial[..., self._integer] = way(x[..., self._integer])
-            good = _paid(program, trial) <= highest
-            good &= self.are_feasible(program, trial)
-            points = np.where((good & ~serve)[..., None], trial, points)
-            serve |= good
-            if serve.all():
-                break
-        return points, serve
+    def _rounded(self, x: np.ndarray, way: Way) -> np.ndarray:
+        """Round all integers of points (..., columns) in one way."""
+        trial = x.copy()
+        trial[..., self._integer] = way(x[..., self._integer])
+        return trial
 
     def moved(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
         """Return a point as :meth:`whole` does, its integers moved one by one."""
-        point = x.copy()
+        point, activity = x.copy(), self.activity(arrays, x)
         # Those that can go down go first: what they free, others may need to go up.
-        self._move(arrays, point, _down)
-        if not self._move(arrays, point, _up, all_or_none=True):
+        self._move(arrays, point, activity, _down)
+        if not self._move(arrays, point, activity, _up, all_or_none=True):
             return None
         point[self._integer] = np.rint(point[self._integer])
         cheap = _paid(arrays, point) <= _highest(arrays, x)
@@ -95,13 +90,13 @@ class Rounder:
         self,
         arrays: Arrays,
         x: np.ndarray,
-        rounded: Callable[[np.ndarray], np.ndarray],
+        activity: np.ndarray,
+        way: Way,
         all_or_none: bool = False,
     ) -> bool:
         """Make whole, one after another, the columns that the rows let move."""
         step = np.zeros(len(x))
-        step[self._integer] = rounded(x[self._integer]) - x[self._integer]
-        activity = self.activity(arrays, x)
+        step[self._integer] = way(x[self._integer]) - x[self._integer]
         able = self._able(arrays, activity, step)
         if all_or_none and len(able) < np.count_nonzero(np.abs(step) > _FEASIBILITY):
             return False
@@ -144,6 +139,9 @@ def _up(x: np.ndarray) -> np.ndarray:
 
 def _down(x: np.ndarray) -> np.ndarray:
     return np.floor(x + _FEASIBILITY)
+
+
+_WAYS: tuple[Way, ...] = (np.rint, _up, _down)
 
 
 def _within(x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

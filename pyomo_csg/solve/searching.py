@@ -15,6 +15,7 @@ from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.cut import CutLayout, SearchLayout, check_cut, excess, slack
 from pyomo_csg.solve.engine import SolverTrouble, Stats
 from pyomo_csg.solve.face import on_face
+from pyomo_csg.solve.highs import columns_only, unpacked
 from pyomo_csg.solve.mip import Deadline, MipProgram, Relaxation
 from pyomo_csg.solve.reaction import Reaction
 from pyomo_csg.solve.rounding import Rounder
@@ -122,21 +123,21 @@ class OptSearch:
         """
         searching = self._layout.searching_many(blocks, outcomes)
         stack = on_face(searching, duals, saa.cost)
-        points = np.full((len(values), self._layout.columns), np.nan)
-        for i in range(len(values)):
-            points[i] = self._point_on_face(stack[i])
+        found = [self._point_on_face(arrays) for arrays in stack]
+        points = unpacked(found, self._layout.columns)
         whole, serve = self._rounder.whole_many(stack, points)
         serve &= excess(saa, whole[:, : self._layout.scenario_columns], values) == 0
         self._stats.relaxed += int(serve.sum())
         return np.where(serve, stack.values_of(whole), np.nan)
 
-    def _point_on_face(self, arrays: Arrays) -> np.ndarray | float:
+    def _point_on_face(self, arrays: Arrays) -> bytes:
+        """Return the columns' values, packed; nothing where there are none."""
         self._deadline.start()
         try:
             feasible = self._face_program.attempt(arrays)
         except SolverTrouble:
-            return math.nan
-        return self._face_program.point() if feasible else math.nan
+            return b""
+        return self._face_program.packed(columns_only) if feasible else b""
 
     def _least(self, case: _Case, region: Region) -> float:
         if region.is_fixed and len(self._integers) == self._layout.n1:
