@@ -4,7 +4,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --no-compile --constraint constra
 # By all cores, where pip takes one; files for a later Python than this one fail.
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x /tests/ .venv/lib || true
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format docs bench clean
 
 demo: .venv/run.stamp  ## learn a newsvendor's orders, compare them with others, draw a picture
 	$(BIN)/python examples/newsvendor.py
@@ -22,6 +22,9 @@ format: .venv/dev.stamp
 	$(BIN)/ruff check --extend-select I,B,UP,N --fix .
 	$(BIN)/ruff format .
 
+docs: .venv/dev.stamp  ## the site, in docs/_build; a warning is an error
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build
+
 bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.building
 	$(BIN)/python -m tests.benchmarks.oracle
@@ -29,7 +32,7 @@ bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.decisions cep1 newsvendor
 
 clean:
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/run.stamp: setup.cfg constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

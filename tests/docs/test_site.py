@@ -1,0 +1,33 @@
+"""The site has a place for every page and every public name."""
+
+import re
+from pathlib import Path
+
+import pyomo_csg as csg
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def test_every_public_name_is_in_the_api():
+    page = (DOCS / "api.md").read_text()
+    shown = re.findall(r"^\.\. auto\w+:: (?:pyomo_csg\.)?(\w+)$", page, re.MULTILINE)
+
+    assert sorted(shown) == sorted(csg.__all__)
+
+
+def test_the_readme_links_to_what_is_there():
+    links = re.findall(r"\]\(((?:docs/)?\w+\.md)", (ROOT / "README.md").read_text())
+
+    assert len(links) > 10
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+def test_no_code_on_the_pages_goes_untested():
+    fences = {
+        path.name: re.findall(r"^```python\n(?!>>> )", path.read_text(), re.MULTILINE)
+        for path in DOCS.glob("*.md")
+    }
+
+    assert len(fences) > 15
+    assert [name for name, untested in fences.items() if untested] == []
