@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench wheel clean
 
 demo: .venv/run.stamp  ## learn a newsvendor's orders, compare them with others, draw a picture
 	$(BIN)/python examples/newsvendor.py
@@ -26,12 +26,21 @@ bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.fitting
 	$(BIN)/python -m tests.benchmarks.decisions cep1 newsvendor
 
+wheel: .venv/dev.stamp  ## build it, install it where nothing else is, and try it there
+	rm -rf build
+	$(BIN)/python -m build --outdir build/dist
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --constraint constraints.txt build/dist/*.whl
+	cd build && empty/bin/python -c 'import pyomo_csg as csg; print(csg.__version__)'
+	cd build && empty/bin/pyomo-csg --help
+	cd build && empty/bin/pyomo-csg check "$$(ls empty/lib/python*/site-packages/pyomo_csg/cli/assets/model.py)"
+
 clean:
 	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/run.stamp: setup.cfg constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) --editable .
+	$(INSTALL) --editable .[plots]
 	touch $@
 
 .venv/dev.stamp: setup.cfg constraints.txt
