@@ -67,7 +67,8 @@ def main():
     if given.quick:
         contexts, outcomes, first = contexts[:96], outcomes[:96], week
         options = {"scenarios": 3, "method": "mmd", "config": {"mmd_epochs": 4}}
-    costs, _ = roll(build(), contexts, outcomes, first, 2 * week, **options)
+    day = DAY // STEP  # of outcomes are still to come when one is decided for
+    costs, _ = roll(build(), contexts, outcomes, first, 2 * week, lag=day, **options)
 
     print("\n" + table(costs, "Thousands of pounds an hour", 1))
     picture(

@@ -29,7 +29,7 @@ def parser(about):
     return found
 
 
-def roll(model, contexts, outcomes, first, every, **options):
+def roll(model, contexts, outcomes, first, every, lag=0, **options):
     """Decide for all rows from the first on, by ways that learned from what came before.
 
     Parameters
@@ -37,9 +37,11 @@ def roll(model, contexts, outcomes, first, every, **options):
     contexts, outcomes : arrays or DataFrames
         In time order.
     first : int
-        How many rows to learn from before the first decision.
+        The first row that is decided for.
     every : int
         After how many decisions to learn again, from all rows until then.
+    lag : int
+        How many of the last outcomes are not known yet when a decision is made.
     options
         For csg.fit.
 
@@ -53,12 +55,13 @@ def roll(model, contexts, outcomes, first, every, **options):
     ways |= RIVALS
     made = {name: [] for name in ways}
     for now in range(first, len(outcomes), every):
-        past, ahead = (contexts[:now], outcomes[:now]), contexts[now : now + every]
+        seen, ahead = now - lag, contexts[now : now + every]
+        past = contexts[:seen], outcomes[:seen]
         for name, learn in ways.items():
             policy = learn(model, past)
             made[name].append(policy.decide(ahead, progress=False))
         print(
-            f"Learned from {now} pairs, decided for the next {len(ahead)}.", flush=True
+            f"Learned from {seen} pairs, decided for the next {len(ahead)}.", flush=True
         )
     decisions = {
         name: pd.concat(parts, ignore_index=True) for name, parts in made.items()
@@ -72,7 +75,10 @@ def roll(model, contexts, outcomes, first, every, **options):
 
 
 def table(costs, what, decimals):
-    """Say what each way costs, and how sure it is that ours costs less."""
+    """Say what each way costs, and how sure it is that ours costs less.
+
+    Standard errors are those of decisions that do not depend on each other.
+    """
     ours = costs["pyomo_csg"]
     lines = [f"{what:32}{'mean':>12}{'above pyomo_csg':>18}{'standard error':>17}"]
     for name, theirs in costs.items():
