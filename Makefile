@@ -4,7 +4,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --no-compile --constraint constra
 # By all cores, where pip takes one; files for a later Python than this one fail.
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x /tests/ .venv/lib || true
 
-.PHONY: demo test lint format docs bench clean
+.PHONY: demo test lint format docs bench wheel clean
 
 demo: .venv/run.stamp  ## learn a newsvendor's orders, compare them with others, draw a picture
 	$(BIN)/python examples/newsvendor.py
@@ -31,12 +31,21 @@ bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.fitting
 	$(BIN)/python -m tests.benchmarks.decisions cep1 newsvendor
 
+wheel: .venv/dev.stamp  ## build it, install it where nothing else is, and try it there
+	rm -rf build
+	$(BIN)/python -m build --outdir build/dist
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --constraint constraints.txt build/dist/*.whl
+	cd build && empty/bin/python -c 'import pyomo_csg as csg; print(csg.__version__)'
+	cd build && empty/bin/pyomo-csg --help
+	cd build && empty/bin/pyomo-csg check "$$(ls empty/lib/python*/site-packages/pyomo_csg/cli/assets/model.py)"
+
 clean:
 	rm -rf .venv build docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/run.stamp: setup.cfg constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) --editable .
+	$(INSTALL) --editable .[plots]
 	$(COMPILE)
 	touch $@
 

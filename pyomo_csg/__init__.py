@@ -10,6 +10,7 @@ from pyomo_csg.errors import (
     ModelError,
     SolveError,
 )
+from pyomo_csg.estimator import ScenarioGenerator
 from pyomo_csg.evaluation import Case, Evaluation, evaluate
 from pyomo_csg.fitting import fit
 from pyomo_csg.learn.config import FitConfig
@@ -33,6 +34,7 @@ __all__ = [
     "ModelError",
     "Oracle",
     "Policy",
+    "ScenarioGenerator",
     "Solution",
     "SolveError",
     "TwoStageModel",

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pyomo_csg.plotting import new_figure
+
 _STYLES = ("-", "--", ":", "-.")
 _COLOURS = 10  # of matplotlib's cycle, until styles tell more
 
@@ -27,10 +29,8 @@ def draw_cdf(
         How many cases each policy was judged on; those without a gap keep its curve
         below 1.
     """
-    from matplotlib.figure import Figure  # slow to import, and not always needed
-
     if ax is None:
-        ax = Figure(figsize=(6.4, 4.2), layout="constrained").add_subplot()
+        ax = new_figure(6.4, 4.2).add_subplot()
     for place, policy in enumerate(gaps.columns):
         found = np.sort(gaps[policy].dropna().to_numpy())
         logs = np.log10(np.maximum(found, floor))

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
@@ -25,6 +25,7 @@ from pyomo_csg.files import PARTIAL, write_whole
 
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Self
 
     from torch import Tensor
 

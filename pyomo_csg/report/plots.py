@@ -9,6 +9,7 @@ import numpy as np
 from pyomo_csg.comparing import pairs_for
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.history import context_batch
+from pyomo_csg.plotting import new_axes
 from pyomo_csg.policy import Policy
 from pyomo_csg.report.contexts import near_outcomes
 from pyomo_csg.report.training import training_curves
@@ -24,7 +25,7 @@ def plot_scenarios(policy: Policy, x: Any, data: Any = None, ax: Any = None) -> 
         raise DataError("Cannot draw scenarios", [found])
     names = [p.name for p in policy.two_stage.uncertain_params]
     scenarios, weights = policy.scenarios(contexts[0]), policy.weights(contexts[0])
-    ax = ax or _new_axes()
+    ax = ax or new_axes()
     places = np.arange(len(names))
     if data is not None:
         near = near_outcomes(policy, contexts[0], pairs_for(policy, data))
@@ -53,7 +54,7 @@ def plot_training(policy: Policy, ax: Any = None) -> Any:
     if not curves:
         found = "the losses of its training were not kept"
         raise DataError("Cannot draw the training", [found])
-    ax = ax or _new_axes()
+    ax = ax or new_axes()
     for number, stage in enumerate(curves):
         for run in stage["runs"]:
             label = f"{stage['stage']}, to {run['loss'][-1]:.4g}"
@@ -74,9 +75,3 @@ def _plot_run(ax: Any, run: dict[str, list[float]], color: str, label: str) -> N
         if name in run:
             height = (np.asarray(run[name]) - low) / room
             ax.plot(run["step"], height, style, color=color, label=words)
-
-
-def _new_axes() -> Any:
-    from matplotlib import pyplot as plt
-
-    return plt.subplots(layout="constrained")[1]

@@ -7,6 +7,7 @@ import os
 import networkx as nx
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.plotting import new_figure
 
 _MOST_NODES = 150
 _COLUMNS = {
@@ -30,11 +31,9 @@ def draw(graph: nx.Graph, path: str | os.PathLike[str], title: str) -> None:
             f"{_MOST_NODES}; draw a part of two_stage.graph with networkx"
         )
         raise DataError(f"'{title}' is too large to draw", [found])
-    from matplotlib.figure import Figure  # slow to import, and seldom needed
-
     columns = {node: _column(graph.nodes[node]) for node in graph}
     tallest = max(sum(c == k for c in columns.values()) for k in range(len(_COLUMNS)))
-    figure = Figure(figsize=(12, max(3.0, 0.35 * tallest + 1.2)), layout="constrained")
+    figure = new_figure(12, max(3.0, 0.35 * tallest + 1.2))
     axes = figure.add_subplot()
     positions = _positions(columns)
     colours = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyomo.common.gc_manager import PauseGC
@@ -17,6 +17,9 @@ from pyomo_csg.errors import ModelError
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.transform.copying import RecoursePart
 from pyomo_csg.transform.removal import RecourseRemoval
+
+if TYPE_CHECKING:
+    from typing import Self
 
 _NAMES = ("scenario", "outcome", "csg")
 

@@ -1,0 +1,110 @@
+"""Roll forward in time: learn from the past, decide, see what came. Used by the examples."""
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+
+import pyomo_csg as csg
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+RIVALS = {
+    "forecast": csg.baselines.ExpectedValue,
+    "SAA": csg.baselines.SampleAverage,
+    "forest-weighted SAA": csg.baselines.ForestWeighted,
+}
+
+
+def parser(about):
+    """Return a parser of what all examples take."""
+    found = argparse.ArgumentParser(description=about)
+    found.add_argument("--quick", action="store_true", help="a few seconds, to try it")
+    found.add_argument(
+        "--folder", type=Path, default=Path(), help="for what is written"
+    )
+    return found
+
+
+def roll(model, contexts, outcomes, first, every, lag=0, **options):
+    """Decide for all rows from the first on, by ways that learned from what came before.
+
+    Parameters
+    ----------
+    contexts, outcomes : arrays or DataFrames
+        In time order.
+    first : int
+        The first row that is decided for.
+    every : int
+        After how many decisions to learn again, from all rows until then.
+    lag : int
+        How many of the last outcomes are not known yet when a decision is made.
+    options
+        For csg.fit.
+
+    Returns
+    -------
+    costs : DataFrame
+        A column a way, a row a decision.
+    decisions : dict of str to DataFrame
+    """
+    ways = {"pyomo_csg": lambda m, past: csg.fit(m, past, progress=False, **options)}
+    ways |= RIVALS
+    made = {name: [] for name in ways}
+    for now in range(first, len(outcomes), every):
+        seen, ahead = now - lag, contexts[now : now + every]
+        past = contexts[:seen], outcomes[:seen]
+        for name, learn in ways.items():
+            policy = learn(model, past)
+            made[name].append(policy.decide(ahead, progress=False))
+        print(
+            f"Learned from {seen} pairs, decided for the next {len(ahead)}.", flush=True
+        )
+    decisions = {
+        name: pd.concat(parts, ignore_index=True) for name, parts in made.items()
+    }
+    oracle, came = csg.Oracle(model), outcomes[first:]
+    costs = {
+        name: oracle.cost(mine.to_numpy(), came, progress=False)
+        for name, mine in decisions.items()
+    }
+    return pd.DataFrame(costs), decisions
+
+
+def table(costs, what, decimals):
+    """Say what each way costs, and how sure it is that ours costs less.
+
+    Standard errors are those of decisions that do not depend on each other.
+    """
+    ours = costs["pyomo_csg"]
+    lines = [f"{what:32}{'mean':>12}{'above pyomo_csg':>18}{'standard error':>17}"]
+    for name, theirs in costs.items():
+        line = f"{name:32}{theirs.mean():12,.{decimals}f}"
+        if name != "pyomo_csg":
+            apart = theirs - ours
+            error = apart.std() / np.sqrt(len(apart))
+            line += f"{apart.mean():18,.{decimals}f}{error:17,.{decimals}f}"
+        lines.append(line)
+    least = costs.mean().idxmin()
+    return "\n".join([*lines, f"Cheapest over {len(costs)} decisions: {least}."])
+
+
+def picture(costs, when, path, title, label):
+    """Draw what each way has saved over the context-free decision, as time goes by.
+
+    When is an Index with a name.
+    """
+    figure, axes = plt.subplots(figsize=(9, 4.5), layout="constrained")
+    for name in costs:
+        saved = (costs["SAA"] - costs[name]).cumsum()
+        wide = 2.5 if name == "pyomo_csg" else 1.5
+        axes.plot(when, saved, label=name, linewidth=wide)
+    axes.set(title=title, xlabel=when.name, ylabel=label)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+    print("Picture:", path.resolve())
