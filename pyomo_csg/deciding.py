@@ -117,8 +117,7 @@ class Decider(ABC):
             the index of a DataFrame of contexts.
         """
         contexts, one = self._contexts(x)
-        scenarios, weights = self._generated(contexts)
-        solution = self._solved(scenarios, weights, on_error, progress)
+        solution, scenarios, weights = self._decided(contexts, on_error, progress)
         if on_error == "record":
             _tell_unsolved(solution)
         decisions = solution.decision
@@ -133,6 +132,14 @@ class Decider(ABC):
     @abstractmethod
     def _generated(self, contexts: np.ndarray) -> tuple[Sets, Sets]:
         """Return scenarios (n, K, p) and weights (n, K), or lists where K differs."""
+
+    def _decided(
+        self, contexts: np.ndarray, on_error: str, progress: bool
+    ) -> tuple[Solution, Sets, Sets]:
+        """Return the solutions of contexts, with the scenarios and weights they are for."""
+        scenarios, weights = self._generated(contexts)
+        solution = self._solved(scenarios, weights, on_error, progress)
+        return solution, scenarios, weights
 
     def _contexts(self, x: Any) -> tuple[np.ndarray, bool]:
         """Return contexts (n, ...), and whether it was a single one."""

@@ -66,6 +66,15 @@ def is_whole(value: Any) -> TypeGuard[int]:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+def whole_problems(**counts: Any) -> list[str]:
+    """Say which of some arguments are no whole numbers from 1 up."""
+    return [
+        f"{name} is {count!r}; give a whole number from 1 up"
+        for name, count in counts.items()
+        if not (is_whole(count) and count >= 1)
+    ]
+
+
 def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
