@@ -16,6 +16,7 @@ from rolling import parser, picture, roll, table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the model zoo
 
+import pyomo_csg as csg
 from models import cvar_portfolio, market
 from models.prices import windows
 
@@ -29,10 +30,10 @@ def main():
     returns = market.simulate(seed=1, assets=ASSETS, sessions=SESSIONS)
     contexts, outcomes = windows(returns, WINDOW)
     first, every = len(contexts) - AHEAD, AHEAD // 2
-    options = {"scenarios": 10, "network": "lstm", "method": "static"}
+    options = {"scenarios": 10, "config": csg.FitConfig(folds=2, starts=1)}
     if given.quick:
         contexts, outcomes, first = contexts[:84], outcomes[:84], 80
-        options |= {"scenarios": 3, "method": "mmd", "config": {"mmd_epochs": 2}}
+        options = {"scenarios": 3, "method": "mmd", "config": {"mmd_epochs": 2}}
     model = cvar_portfolio.build(assets=ASSETS, most_held=HELD)
     costs, _ = roll(model, contexts, outcomes, first, every, **options)
 

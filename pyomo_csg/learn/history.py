@@ -184,7 +184,8 @@ class _Side:
 
     def add(self, label: str, values: Any) -> None:
         """Take a column, an array or a Series, if it is made of numbers."""
-        column = pd.Series(values.ravel()) if values.ndim > 1 else pd.Series(values)
+        objects = object if values.dtype == object else None  # left as they are
+        column = pd.Series(values.ravel() if values.ndim > 1 else values, dtype=objects)
         kind, position = _not_numbers(column)
         if not kind:
             numbers = column.to_numpy(dtype=float, na_value=np.nan)
