@@ -29,7 +29,7 @@ bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.building
 	$(BIN)/python -m tests.benchmarks.oracle
 	$(BIN)/python -m tests.benchmarks.fitting
-	$(BIN)/python -m tests.benchmarks.decisions cep1 newsvendor
+	$(BIN)/python examples/paper/run.py all --quick
 
 wheel: .venv/dev.stamp  ## build it, install it where nothing else is, and try it there
 	rm -rf build

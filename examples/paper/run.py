@@ -171,6 +171,12 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--results", type=Path, default=Path("results"))
     found.add_argument("--out", type=Path, help="where tables and figures go")
     found.add_argument(
+        "--run",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="fit what is missing; else only show what is there",
+    )
+    found.add_argument(
         "--illustrate",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -190,7 +196,8 @@ def main() -> None:
         kind = "quick" if arguments.quick else "full"
         store = Store(arguments.results / kind / name)
         config = QUICKLY if arguments.quick else {}
-        run(experiment, methods, store, arguments.workers, config)
+        if arguments.run:
+            run(experiment, methods, store, arguments.workers, config)
         print(report(experiment, methods, store, out, how_it_was_run(arguments)))
         if name == "newsvendor" and arguments.illustrate:
             figures.newsvendor_scenarios(
