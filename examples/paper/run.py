@@ -102,7 +102,12 @@ def report(
 ) -> str:
     """Write and return the tables of all that is there, and draw the figures."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows, trials = list(units(experiment, methods)), range(experiment.trials)
+    trials = range(experiment.trials)
+    rows = [
+        unit
+        for unit in units(experiment, methods)
+        if unit.method in tables.PAPER or any(store.has(unit, t) for t in trials)
+    ]
     parts = {
         "Median gaps, per cent; the paper's in brackets": tables.medians,
         "Lowest cost among the paper's methods, per cent of contexts": tables.wins,
