@@ -92,7 +92,11 @@ def landscape(path: Path) -> None:
     points = np.column_stack([first.ravel(), second.ravel()])
     scaler = StandardScaler().fit(points)
     network = MLPRegressor(
-        (32, 32), alpha=1e-3, max_iter=3000, random_state=0, learning_rate_init=1e-2
+        hidden_layer_sizes=(32, 32),
+        alpha=1e-3,
+        max_iter=3000,
+        random_state=0,
+        learning_rate_init=1e-2,
     )
     spread = losses.std()
     network.fit(scaler.transform(points), (losses.ravel() - losses.mean()) / spread)
