@@ -1,7 +1,7 @@
 """Contextual scenario generation for two-stage stochastic programs in Pyomo."""
 
 import pyomo_csg.transform  # noqa: F401, registers the transformations with Pyomo
-from pyomo_csg import baselines
+from pyomo_csg import baselines, guarantees
 from pyomo_csg.decision import Decision
 from pyomo_csg.errors import (
     AnnotationError,
@@ -43,5 +43,6 @@ __all__ = [
     "evaluate",
     "fit",
     "from_mpisppy",
+    "guarantees",
     "load",
 ]
