@@ -139,6 +139,7 @@ class Policy(Decider):
         if "pairs" in summary:
             lines.append(_line("learned from", f"{summary['pairs']} pairs"))
         lines += _contest(summary)
+        lines += _trust(summary.get("trust", {}))
         for key, value in summary.get("settings", {}).items():
             lines.append(_line(key, _shown(value)))
         if "seed" in summary:
@@ -316,6 +317,20 @@ def _contest(summary: Mapping[str, Any]) -> list[str]:
         loss, error = (_shown(row.get(key)) for key in ("loss", "standard_error"))
         lines.append(f"{mark} {row.get('name')!s:{width}}{loss:>14}{error:>18}")
     return [*lines, ""]
+
+
+def _trust(found: Mapping[str, Any]) -> list[str]:
+    """Return how far a Loss-Net was off where it was taught, and where it was trusted."""
+    if not found:
+        return []
+    off = f"{_shown(found['error'])} on what it learned from"
+    here = f"{_shown(found['error_here'])} on the policy's scenarios"
+    shift = f"{found['shift']:.3g} standard deviations"
+    return [
+        _line("Loss-Net off by", f"{off}, {here}"),
+        _line("  shift", f"{shift} (1-Wasserstein), {found['kappa']:.3g} (kappa MMD)"),
+        "",
+    ]
 
 
 def _line(label: str, value: Any) -> str:
