@@ -69,10 +69,13 @@ class BoundedLinear(nn.Module):
         super().__init__()
         self.settings = {"inputs": inputs, "shape": shape, "bound": float(bound)}
         self.bound = float(bound)
-        reach = 1 / math.sqrt(inputs)  # as torch.nn.Linear starts
-        size = (*shape, inputs + 1)
-        drawn = torch.rand(size, dtype=torch.float64) * 2 * reach - reach
-        self.weight = nn.Parameter(drawn)
+        self.weight = nn.Parameter(torch.empty(*shape, inputs + 1, dtype=torch.float64))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights, as torch.nn.Linear does."""
+        reach = 1 / math.sqrt(self.weight.shape[-1] - 1)
+        nn.init.uniform_(self.weight, -reach, reach)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return free numbers (B, K, p) for standardised contexts (B, d)."""

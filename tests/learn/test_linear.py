@@ -39,6 +39,14 @@ def test_a_fit_gives_a_network_of_the_class(method):
     assert (body.norms() <= 0.7 + 1e-12).all()
 
 
+def test_new_weights_are_drawn_like_the_first_ones():
+    body = BoundedLinear(4, (2, 3), bound=1.5)
+    first = body.weight.detach().clone()
+    body.reset_parameters()
+    assert not torch.equal(body.weight, first)
+    assert float(body.weight.detach().abs().max()) <= 0.5  # of four inputs
+
+
 def test_a_bound_that_nothing_reaches_changes_nothing():
     data = newsvendor.sample(40, seed=1)
     one, other = (
