@@ -1,14 +1,30 @@
 """How good a policy is, and how sure that is: certificates, bounds and diagnostics."""
 
+from pyomo_csg.guarantees.bounds import Bound, Term
 from pyomo_csg.guarantees.certificate import Certificate, certify
+from pyomo_csg.guarantees.constants import TaskConstants, cost_range, task_constants
 from pyomo_csg.guarantees.gap import Gap, optimality_gap
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
+from pyomo_csg.guarantees.theorems import approximate_bound, mmd_bound, task_bound
+from pyomo_csg.learn.shift import JointMMD, joint_mmd, kappa_distance, wasserstein
 
 __all__ = [
+    "Bound",
     "Certificate",
     "Gap",
     "Interval",
+    "JointMMD",
+    "TaskConstants",
+    "Term",
+    "approximate_bound",
     "certify",
+    "cost_range",
+    "joint_mmd",
+    "kappa_distance",
     "mean_interval",
+    "mmd_bound",
     "optimality_gap",
+    "task_bound",
+    "task_constants",
+    "wasserstein",
 ]

@@ -27,12 +27,15 @@ class OneSided:
     side : array (rows,)
     cost : array (columns,)
         q.
+    net : array (constraints, rows)
+        Adds up, with their signs, the rows that a constraint gave.
     """
 
     recourse: np.ndarray
     technology: np.ndarray
     side: np.ndarray
     cost: np.ndarray
+    net: np.ndarray
 
     def duals(self) -> Corners | None:
         """Return the corners of {pi >= 0: W'pi = q}; None where the recourse is unbounded.
@@ -56,9 +59,11 @@ def one_sided(layout: RecourseLayout, block: Blocks) -> OneSided:
     lower = np.concatenate([block.row_lower, block.column_lower])
     upper = np.concatenate([block.row_upper, block.column_upper])
     low, high = np.isfinite(lower), np.isfinite(upper)
+    own = np.eye(layout.rows, len(lower))
     return OneSided(
         np.vstack([recourse[low], -recourse[high]]),
         np.vstack([technology[low], -technology[high]]),
         np.concatenate([lower[low], -upper[high]]),
         block.cost[layout.n1 :],
+        np.hstack([own[:, low], -own[:, high]]),
     )
