@@ -1,7 +1,7 @@
 """Contextual scenario generation for two-stage stochastic programs in Pyomo."""
 
 import pyomo_csg.transform  # noqa: F401, registers the transformations with Pyomo
-from pyomo_csg import baselines
+from pyomo_csg import baselines, guarantees
 from pyomo_csg.decision import Decision
 from pyomo_csg.errors import (
     AnnotationError,
@@ -14,6 +14,7 @@ from pyomo_csg.estimator import ScenarioGenerator
 from pyomo_csg.evaluation import Case, Evaluation, evaluate
 from pyomo_csg.fitting import fit
 from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.linear import Linear
 from pyomo_csg.learn.networks import LocationScale
 from pyomo_csg.policy import Policy
 from pyomo_csg.saving import load
@@ -30,6 +31,7 @@ __all__ = [
     "Decision",
     "Evaluation",
     "FitConfig",
+    "Linear",
     "LocationScale",
     "ModelError",
     "Oracle",
@@ -43,5 +45,6 @@ __all__ = [
     "evaluate",
     "fit",
     "from_mpisppy",
+    "guarantees",
     "load",
 ]

@@ -68,10 +68,11 @@ def fit(
         on held-out pairs. For ``'direct'`` a number in standard deviations.
     context : str or list of str, optional
         The DataFrame's columns that are the context.
-    network : str, Module or LocationScale, optional
+    network : str, Module, LocationScale or Linear, optional
         ``'mlp'`` (default), ``'lstm'`` (default for panels), ``'linear'``,
         ``'constant'``; a module of your own from standardised contexts (B, d) to numbers
-        (B, K, p), which the Params' domains then bound; or a :class:`LocationScale`.
+        (B, K, p), which the Params' domains then bound; a :class:`LocationScale`; or a
+        :class:`Linear`, whose weights are bounded.
     config : FitConfig or dict, optional
         Settings.
     seed : int

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import numpy as np
@@ -20,6 +20,9 @@ from pyomo_csg.learn.learned import Learned
 from pyomo_csg.learn.networks import Recurrent, TaskNet
 from pyomo_csg.learn.plain import plain
 from pyomo_csg.solve import Solution
+
+if TYPE_CHECKING:
+    from pyomo_csg.guarantees import Certificate
 
 logger = logging.getLogger(__name__)
 
@@ -136,6 +139,7 @@ class Policy(Decider):
         if "pairs" in summary:
             lines.append(_line("learned from", f"{summary['pairs']} pairs"))
         lines += _contest(summary)
+        lines += _trust(summary.get("trust", {}))
         for key, value in summary.get("settings", {}).items():
             lines.append(_line(key, _shown(value)))
         if "seed" in summary:
@@ -177,6 +181,36 @@ class Policy(Decider):
         from pyomo_csg.report.plots import plot_training
 
         return plot_training(self, ax)
+
+    def certify(
+        self,
+        data: Any,
+        *,
+        delta: float = 0.05,
+        against: Mapping[str, Decider] | None = None,
+        history: Any = None,
+        cost_range: tuple[float, float] | None = None,
+        gaps: bool = True,
+        seed: int = 0,
+    ) -> Certificate:
+        """Return what pairs that it was not learned from prove of this policy.
+
+        As :func:`pyomo_csg.guarantees.certify`: an upper bound of its expected cost, how
+        much it beats rivals by, and how far from the best it can be, together with
+        confidence 1 - ``delta``. ``print`` it to read it in plain words.
+        """
+        from pyomo_csg.guarantees import certify
+
+        return certify(
+            self,
+            data,
+            delta=delta,
+            against=against,
+            history=history,
+            cost_range=cost_range,
+            gaps=gaps,
+            seed=seed,
+        )
 
     def __repr__(self) -> str:
         numbers = len(self.two_stage.uncertain_params)
@@ -283,6 +317,20 @@ def _contest(summary: Mapping[str, Any]) -> list[str]:
         loss, error = (_shown(row.get(key)) for key in ("loss", "standard_error"))
         lines.append(f"{mark} {row.get('name')!s:{width}}{loss:>14}{error:>18}")
     return [*lines, ""]
+
+
+def _trust(found: Mapping[str, Any]) -> list[str]:
+    """Return how far a Loss-Net was off where it was taught, and where it was trusted."""
+    if not found:
+        return []
+    off = f"{_shown(found['error'])} on what it learned from"
+    here = f"{_shown(found['error_here'])} on the policy's scenarios"
+    shift = f"{found['shift']:.3g} standard deviations"
+    return [
+        _line("Loss-Net off by", f"{off}, {here}"),
+        _line("  shift", f"{shift} (1-Wasserstein), {found['kappa']:.3g} (kappa MMD)"),
+        "",
+    ]
 
 
 def _line(label: str, value: Any) -> str:

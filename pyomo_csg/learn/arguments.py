@@ -11,6 +11,7 @@ from torch import nn
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.config import FitConfig, config_of
+from pyomo_csg.learn.linear import Linear
 from pyomo_csg.learn.methods import METHODS
 from pyomo_csg.learn.networks import LocationScale
 
@@ -41,10 +42,10 @@ def checked(
         problems.append(f"seed is {seed!r}; give a whole number from 0 up")
     if isinstance(network, str) and network not in _BODIES:
         problems.append(f"network is {network!r}; give one of {_BODIES} or a module")
-    elif not isinstance(network, str | nn.Module | LocationScale | None):
+    elif not isinstance(network, str | nn.Module | LocationScale | Linear | None):
         problems.append(
             f"network is a {type(network).__name__}; give a torch.nn.Module, a "
-            f"csg.LocationScale, or one of {_BODIES}"
+            f"csg.LocationScale, a csg.Linear, or one of {_BODIES}"
         )
     problems += _regularization_problems(method, regularization)
     if not (callback is None or callable(callback)):

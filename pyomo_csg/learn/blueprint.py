@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.learn.forecast import Forecast
+from pyomo_csg.learn.linear import BoundedLinear
 from pyomo_csg.learn.networks import (
     Constant,
     Feedforward,
@@ -44,7 +45,7 @@ def buildable(kind: Kind) -> Kind:
     return kind
 
 
-for _kind in (Feedforward, Recurrent, Constant, Forecast):
+for _kind in (Feedforward, Recurrent, Constant, Forecast, BoundedLinear):
     buildable(_kind)
 
 

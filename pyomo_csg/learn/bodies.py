@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from torch import nn
 
+from pyomo_csg.learn.linear import BoundedLinear, Linear
 from pyomo_csg.learn.networks import Constant, Feedforward, Recurrent
 from pyomo_csg.learn.task import Task
 
@@ -26,7 +27,7 @@ def new_body(
     Parameters
     ----------
     task : Task
-    kind : str or Module
+    kind : str, Linear or Module
         ``'mlp'``, ``'lstm'``, ``'linear'``, ``'constant'``, or a module to copy.
     points : array (n, p), optional
         Free numbers of what happened; without them the body starts as torch makes it.
@@ -38,12 +39,7 @@ def new_body(
         torch.manual_seed(number)
         if isinstance(kind, nn.Module):
             return copy.deepcopy(kind)
-        body: Any = {
-            "mlp": lambda: Feedforward(inputs, task.shape, task.config.hidden),
-            "linear": lambda: Feedforward(inputs, task.shape, ()),
-            "lstm": lambda: Recurrent(inputs, task.shape, task.config.recurrent),
-            "constant": lambda: Constant(task.shape),
-        }[kind]()
+        body: Any = _made(task, kind, inputs)
     if points is None:
         return body
     start = centers(points, task.scenarios, number)
@@ -51,6 +47,18 @@ def new_body(
         start = np.hstack([start, _log_shares(points, start)])
     body.start_at(torch.as_tensor(start))
     return body
+
+
+def _made(task: Task, kind: str | Linear, inputs: int) -> nn.Module:
+    """Return a body as torch's random numbers make it."""
+    shape, config = task.shape, task.config
+    if isinstance(kind, Linear):
+        return BoundedLinear(inputs, shape, kind.bound)
+    if kind == "constant":
+        return Constant(shape)
+    if kind == "lstm":
+        return Recurrent(inputs, shape, config.recurrent)
+    return Feedforward(inputs, shape, config.hidden if kind == "mlp" else ())
 
 
 def free_outcomes(task: Task, rows: np.ndarray) -> np.ndarray:

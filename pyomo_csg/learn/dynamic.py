@@ -52,6 +52,11 @@ class DynamicResult:
     loss_nets: list[LossNet]
     buffers: list[ReplayBuffer]
 
+    @property
+    def samples(self) -> list[Samples]:
+        """What the Loss-Nets were last trained on."""
+        return [buffer.samples() for buffer in self.buffers]
+
 
 def train_dynamic(
     task: Task,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.learn.linear import Linear
 from pyomo_csg.learn.networks import (
     FromFunction,
     LocationScale,
@@ -23,8 +24,8 @@ def network_of(network: Any, task: Task) -> tuple[Any, Any]:
     """Return the kind of body, and the head if it is not the usual one."""
     if network is None:
         return ("lstm" if task.history.panels else "mlp"), None
-    if isinstance(network, str):
-        if task.history.panels and network in ("mlp", "linear"):
+    if isinstance(network, str | Linear):
+        if task.history.panels and network not in ("lstm", "constant"):
             raise DataError(
                 "The network does not fit the data",
                 [f"network is {network!r}, but contexts are panels; give 'lstm'"],

@@ -17,6 +17,7 @@ from torch import Tensor
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.kernels import kernel_of
+from pyomo_csg.learn.linear import Linear
 from pyomo_csg.learn.networks import FromFunction, LocationScale
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
@@ -42,7 +43,7 @@ def identity_of(
 
     Parameters
     ----------
-    network : str, Module or LocationScale, optional
+    network : str, Module, LocationScale or Linear, optional
         As the user gave it.
     **arguments
         Others of csg.fit, in JSON's types already.
@@ -86,7 +87,7 @@ def fingerprint(two_stage: TwoStageModel, outcome: np.ndarray) -> str:
 
 def _described(network: Any, history: History) -> str:
     """Return what tells this network from another."""
-    if network is None or isinstance(network, str):
+    if network is None or isinstance(network, str | Linear):
         return str(network)
     if isinstance(network, LocationScale):
         parts = (

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 
 from pyomo_csg.learn.task import Task
+
+Net = TypeVar("Net", bound=nn.Module)
 
 
 def kept(
@@ -32,11 +34,12 @@ def kept(
         }
 
     arrays = task.checkpoint.stage(stage, compute, journal=task.journal)
-    return [_with(body, arrays, f"{s}.") for s, body in enumerate(bodies)]
+    return [restored(body, arrays, f"{s}.") for s, body in enumerate(bodies)]
 
 
-def _with(body: nn.Module, arrays: dict[str, np.ndarray], prefix: str) -> nn.Module:
-    mine = copy.deepcopy(body)
+def restored(module: Net, arrays: dict[str, np.ndarray], prefix: str) -> Net:
+    """Return a copy of a module with the numbers that are kept by a prefix."""
+    mine = copy.deepcopy(module)
     mine.load_state_dict(
         {name: torch.as_tensor(arrays[prefix + name]) for name in mine.state_dict()}
     )

@@ -12,18 +12,19 @@ from torch import nn
 
 from pyomo_csg.learn.auto import compared, learn_auto
 from pyomo_csg.learn.bodies import free_outcomes, new_body
+from pyomo_csg.learn.critics import Followed, kept_followed
 from pyomo_csg.learn.direct import Direct
-from pyomo_csg.learn.dynamic import train_dynamic
+from pyomo_csg.learn.dynamic import DynamicResult, train_dynamic
 from pyomo_csg.learn.folds import Folds
 from pyomo_csg.learn.judging import true_losses
 from pyomo_csg.learn.keeping import kept
 from pyomo_csg.learn.learned import Found
 from pyomo_csg.learn.loss_check import loss_check
-from pyomo_csg.learn.loss_net import blank_loss_nets
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.outcomes import Alike, Own, forest_weights
-from pyomo_csg.learn.static import GRID, lambda_of, train_static
+from pyomo_csg.learn.static import GRID, StaticResult, lambda_of, train_static
 from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.trust import examine
 
 METHODS = ("auto", "mmd", "static", "dynamic", "direct")
 _HOLDOUT = 0.2
@@ -68,46 +69,47 @@ class Method:
             )
         start = [body for _ in self._grid for body in mmd]
         rows = self._folds.rows * len(self._grid)
-        bodies, nets = self._trained(start, rows)
-        parts = len(self._folds)
-        found = [bodies[g * parts : (g + 1) * parts] for g in range(len(self._grid))]
-        best, contest, held_out = self._best([pair[0] for pair in found])
-        if nets:
-            contest["loss_net"] = loss_check(
-                self._task,
-                nets[best * parts],
-                found[best][0],
-                self._folds.held_out[0],
-                self._head,
+        if self._name == "direct":
+            bodies = kept(
+                self._task, self._name, start, lambda: self._direct(start, rows)
             )
-        return Found(self._network(found[best][-1]), contest, held_out)
+            best, contest, held_out = self._best(bodies)
+        else:
+            followed = kept_followed(
+                self._task, self._name, start, lambda: self._followed(start, rows)
+            )
+            bodies = followed.bodies
+            best, contest, held_out = self._best(bodies)
+            contest.update(self._checked(followed, best))
+        return Found(self._network(bodies[best]), contest, held_out)
 
     def _best(
         self, bodies: list[nn.Module]
     ) -> tuple[int, dict[str, Any], Callable[[], np.ndarray]]:
-        """Return which lambda decides best on what is held out, and how that was seen."""
-        names = [f"lambda {text}" for text in self._grid]
-        if len(bodies) == 1:
-            return 0, {"chosen": names[0]}, lambda: self._losses(bodies[0])
-        losses = [self._losses(body) for body in bodies]
+        """Return whose lambda decides best on what is held out, and how that was seen.
+
+        It is the place of the body that learned from all rows.
+        """
+        parts, names = len(self._folds), [f"lambda {text}" for text in self._grid]
+        if len(names) == 1:
+            chosen = {"chosen": names[0]}
+            return parts - 1, chosen, lambda: self._losses(bodies[0])
+        losses = [self._losses(body) for body in bodies[::parts]]
         contest = compared(names, np.stack(losses))
         best = names.index(contest["chosen"])
-        return best, contest, lambda: losses[best]
+        return (best + 1) * parts - 1, contest, lambda: losses[best]
 
-    def _trained(
-        self, start: list[nn.Module], rows: list[np.ndarray]
-    ) -> tuple[list[nn.Module], list[nn.Module]]:
-        """Return the bodies, and the Loss-Nets that they followed, if they did."""
-        train = {
-            "static": self._static,
-            "dynamic": self._dynamic,
-            "direct": self._direct,
-        }[self._name]
-        makes = [*start]
-        if self._name != "direct":
-            makes += blank_loss_nets(self._task, len(start), self._name)
-        found = kept(self._task, self._name, makes, lambda: train(start, rows))
-        return found[: len(start)], found[len(start) :]
+    def _checked(self, followed: Followed, best: int) -> dict[str, Any]:
+        """Return how far the Loss-Nets of the best lambda are to be trusted."""
+        unseen = best - len(self._folds) + 1  # the fit that rows were held out from
+        check = loss_check(
+            self._task,
+            followed.loss_nets[unseen],
+            followed.bodies[unseen],
+            self._folds.held_out[0],
+            self._head,
+        )
+        return {"loss_net": check, **examine(self._task, followed, best, self._head)}
 
     def _losses(self, body: nn.Module) -> np.ndarray:
         """Return the costs of a body's decisions on what is held out."""
@@ -134,37 +136,17 @@ class Method:
             ),
         )
 
-    def _static(
-        self, start: list[nn.Module], rows: list[np.ndarray]
-    ) -> list[nn.Module]:
-        lambdas = self._lambdas(start, rows)
-        found = train_static(
-            self._task,
-            start,
-            lambdas,
-            rows,
-            "static",
-            fresh=self._fresh,
-            head=self._head,
-        )
-        return [*found.bodies, *found.loss_nets]
-
-    def _dynamic(
-        self, start: list[nn.Module], rows: list[np.ndarray]
-    ) -> list[nn.Module]:
-        lambdas, config = self._lambdas(start, rows), self._task.config
-        found = train_dynamic(
-            self._task,
-            start,
-            lambdas,
-            rows,
-            "dynamic",
-            config.rounds,
-            config.buffer,
-            fresh=self._fresh,
-            head=self._head,
-        )
-        return [*found.bodies, *found.loss_nets]
+    def _followed(self, start: list[nn.Module], rows: list[np.ndarray]) -> Followed:
+        """Return bodies that followed a Loss-Net, with what they followed."""
+        config, lambdas = self._task.config, self._lambdas(start, rows)
+        what = self._task, start, lambdas, rows, self._name
+        how: dict[str, Any] = {"fresh": self._fresh, "head": self._head}
+        found: StaticResult | DynamicResult
+        if self._name == "static":
+            found = train_static(*what, **how)
+        else:
+            found = train_dynamic(*what, config.rounds, config.buffer, **how)
+        return Followed(found.bodies, found.loss_nets, found.samples)
 
     def _direct(
         self, start: list[nn.Module], rows: list[np.ndarray]

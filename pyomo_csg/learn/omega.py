@@ -132,6 +132,11 @@ class Omega(nn.Module):
         super()._load_from_state_dict(*args)
         self._derive()
 
+    def speed(self) -> Tensor:
+        """Return how fast each outcome (p,) moves with its free number, at most."""
+        steepest = (self._upper - self._lower) * self._gain / 4
+        return torch.where(self._where[2], steepest, self.spread)
+
     def inverse(self, outcome: Tensor) -> Tensor:
         """Return the free numbers (..., p) that become outcomes, or what is nearest."""
         starts, ends, inside = self._where

@@ -173,6 +173,8 @@ class Layout:
     Attributes
     ----------
     columns, rows : int
+    scenario_columns, scenario_rows : int
+        How many of them zeta-SAA has; they come first.
     start, index : array
         The matrix's pattern, column by column.
     integer : array (columns,)
@@ -185,6 +187,7 @@ class Layout:
         self.m1, self.m2 = len(compiled.first_rows), len(compiled.recourse_rows)
         self.columns = self.n1 + blocks * self.n2
         self.rows = self.m1 + blocks * self.m2
+        self.scenario_columns, self.scenario_rows = self.columns, self.rows
         self.integer = np.concatenate(
             [compiled.first.integer, np.tile(compiled.recourse.integer, blocks)]
         )

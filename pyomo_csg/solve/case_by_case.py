@@ -63,11 +63,10 @@ class CaseByCase:
         outcomes: np.ndarray,
         keys: np.ndarray | None = None,
         *,
-        search: bool,
+        kind: str,
         first: int = 0,
     ) -> tuple[np.ndarray, np.ndarray, Troubles]:
         """As :meth:`HighsEngine.losses`; nothing is certified."""
-        kind = "optimistic" if search else "recourse"
         found, troubles = _each(
             len(scenarios),
             lambda i: self._engine.loss(scenarios[i], weights[i], outcomes[i], kind),

@@ -49,13 +49,7 @@ def check_cut(saa: Arrays, x: np.ndarray, value: float, gap: float = 0.0) -> Non
 
 
 class SearchLayout(Layout):
-    """Where everything stands in Opt-Search: the scenarios' blocks, then the outcome's.
-
-    Attributes
-    ----------
-    scenario_columns, scenario_rows : int
-        How many columns and rows zeta-SAA has; they come first.
-    """
+    """Where everything stands in Opt-Search: the scenarios' blocks, then the outcome's."""
 
     def __init__(self, compiled: CompiledModel, count: int):
         super().__init__(compiled, count + 1)
@@ -74,11 +68,11 @@ class SearchLayout(Layout):
 
 
 class CutLayout:
-    """A :class:`SearchLayout` and a last row: the cost on the scenarios.
+    """A layout and a last row: the cost on the scenarios.
 
     Parameters
     ----------
-    base : SearchLayout
+    base : Layout
 
     Attributes
     ----------
@@ -87,7 +81,7 @@ class CutLayout:
     integer : array (columns,)
     """
 
-    def __init__(self, base: SearchLayout):
+    def __init__(self, base: Layout):
         self.columns, self.rows = base.columns, base.rows + 1
         self.integer = base.integer
         added = np.minimum(np.arange(self.columns + 1), base.scenario_columns)

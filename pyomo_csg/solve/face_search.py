@@ -9,7 +9,7 @@ from typing import Any
 import highspy
 import numpy as np
 
-from pyomo_csg.solve.assembly import Arrays, Blocks
+from pyomo_csg.solve.assembly import Arrays, Blocks, Layout
 from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.cut import CutLayout, SearchLayout
 from pyomo_csg.solve.engine import Found, SolverTrouble, Stats
@@ -21,53 +21,55 @@ _CUT = 1e-9  # what a point may cost more and count as an optimum
 _ROUNDING = 1e-13
 
 
-class FaceSearch:
-    """The search among all optima of a linear zeta-SAA.
+class FaceProgram:
+    """A linear program on the optimal face of zeta-SAA, kept in HiGHS.
 
     Where rows are in such different units that a dual passes for zero, the face is too
     wide: if the point found on it is no optimum, a cut joins it.
 
     Parameters
     ----------
-    compiled : CompiledModel
-    count : int
-        How many scenarios there are.
+    layout : Layout
+        Of a program whose first columns and rows are those of zeta-SAA.
     stats : Stats
     options : mapping
         Of HiGHS.
     """
 
-    def __init__(
-        self,
-        compiled: CompiledModel,
-        count: int,
-        stats: Stats,
-        options: Mapping[str, Any],
-    ):
-        self._layout = SearchLayout(compiled, count)
+    def __init__(self, layout: Layout, stats: Stats, options: Mapping[str, Any]):
+        self._layout = layout
         lean = {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX, **options}
         self._context = stats, lean
-        self._program = HighsProgram(
-            self._layout, stats, lean, relaxed=True, scaled=True
-        )
-        self._outcome_basis: tuple[list, list] | None = None
+        self._program = HighsProgram(layout, stats, lean, relaxed=True, scaled=True)
 
-    def search(
-        self, found: Found, saa: Arrays, blocks: Blocks, outcome: Blocks, basis: Any
-    ) -> float:
-        """Return the least cost under the outcome on the face of an optimum."""
-        assert found.column_dual is not None and found.row_dual is not None
-        duals = (found.column_dual, found.row_dual)
-        arrays = on_face(self._layout.searching(blocks, outcome), duals, saa.cost)
+    @property
+    def highs(self) -> Any:
+        """The HiGHS object that has the face."""
+        return self._program.highs
+
+    def best(
+        self, found: Found, saa: Arrays, arrays: Arrays, basis: Any
+    ) -> tuple[np.ndarray, bool]:
+        """Return the best point on a face, and whether the face alone held it there.
+
+        Parameters
+        ----------
+        found : Found
+            An optimum of zeta-SAA.
+        saa : Arrays
+            zeta-SAA.
+        arrays : Arrays
+            What is minimised, on the face.
+        basis : HighsBasis, optional
+            To start from. Default: the last one.
+        """
         self._program.load(arrays)
-        self._start_from(basis)
+        self._program.start_from(basis)
         self._program.run()
         x = self._program.point()
         if excess(saa, x[: len(saa.cost)], found.value) > 0:
-            x = self._with_cut(found, saa, arrays)
-        else:
-            self._keep_outcome_basis()
-        return float(arrays.cost @ x) + arrays.offset
+            return self._with_cut(found, saa, arrays), False
+        return x, True
 
     def _with_cut(self, found: Found, saa: Arrays, arrays: Arrays) -> np.ndarray:
         """Return the best point on the face that also keeps a cut."""
@@ -87,8 +89,53 @@ class FaceSearch:
             )
         return x
 
-    def _start_from(self, saa: Any) -> None:
-        """Start at the optimum of zeta-SAA, which lies on the face."""
+    @cached_property
+    def _cut_layout(self) -> CutLayout:
+        return CutLayout(self._layout)
+
+    @cached_property
+    def _cut_program(self) -> HighsProgram:
+        return HighsProgram(self._cut_layout, *self._context, relaxed=True, scaled=True)
+
+
+class FaceSearch:
+    """The search for the best among all optima of a linear zeta-SAA.
+
+    Parameters
+    ----------
+    compiled : CompiledModel
+    count : int
+        How many scenarios there are.
+    stats : Stats
+    options : mapping
+        Of HiGHS.
+    """
+
+    def __init__(
+        self,
+        compiled: CompiledModel,
+        count: int,
+        stats: Stats,
+        options: Mapping[str, Any],
+    ):
+        self._layout = SearchLayout(compiled, count)
+        self._face = FaceProgram(self._layout, stats, options)
+        self._outcome_basis: tuple[list, list] | None = None
+
+    def search(
+        self, found: Found, saa: Arrays, blocks: Blocks, outcome: Blocks, basis: Any
+    ) -> float:
+        """Return the least cost under the outcome on the face of an optimum."""
+        assert found.column_dual is not None and found.row_dual is not None
+        duals = (found.column_dual, found.row_dual)
+        arrays = on_face(self._layout.searching(blocks, outcome), duals, saa.cost)
+        x, held = self._face.best(found, saa, arrays, self._started(basis))
+        if held:
+            self._keep_outcome_basis()
+        return float(arrays.cost @ x) + arrays.offset
+
+    def _started(self, saa: Any) -> Any:
+        """Return the basis of zeta-SAA's optimum, which lies on the face."""
         states = highspy.HighsBasisStatus
         if self._outcome_basis is None:
             self._outcome_basis = (
@@ -100,24 +147,16 @@ class FaceSearch:
         basis.row_status = [*saa.row_status, *self._outcome_basis[1]]
         basis.valid = True
         basis.alien = True  # a column that was fixed may be at either bound
-        self._program.highs.setBasis(basis)
+        return basis
 
     def _keep_outcome_basis(self) -> None:
-        found = self._program.highs.getBasis()
+        found = self._face.highs.getBasis()
         states = highspy.HighsBasisStatus
         column_states = list(found.col_status)[self._layout.scenario_columns :]
         row_states = list(found.row_status)[self._layout.scenario_rows :]
         basics = sum(s == states.kBasic for s in (*column_states, *row_states))
         if basics == self._layout.m2:
             self._outcome_basis = (column_states, row_states)
-
-    @cached_property
-    def _cut_layout(self) -> CutLayout:
-        return CutLayout(self._layout)
-
-    @cached_property
-    def _cut_program(self) -> HighsProgram:
-        return HighsProgram(self._cut_layout, *self._context, relaxed=True, scaled=True)
 
 
 def size_of(saa: Arrays, x: np.ndarray, value: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -115,17 +115,18 @@ class HighsEngine:
         outcomes: np.ndarray,
         keys: np.ndarray | None = None,
         *,
-        search: bool,
+        kind: str,
         first: int = 0,
     ) -> tuple[np.ndarray, np.ndarray, Troubles]:
         """Return losses (n,) and whether decisions (n,) are certified to be unique.
 
-        Without ``search`` the losses are the costs of the decisions at hand.
+        ``kind`` is as in :meth:`pyomo_csg.Oracle.loss`.
         """
+        search = kind != "recourse"
         blocks = evaluate(self._compiled, scenarios)
         strategy = self._strategy(scenarios.shape[1])
         if search and not isinstance(strategy, LinearStrategy):
-            return self._searched(strategy, blocks, weights, outcomes)
+            return self._searched(strategy, blocks, weights, outcomes, kind)
         keys = _keys(keys, first, len(weights))
         found = self._solve_many(blocks, weights, keys)
         decisions, unique, troubles = found.decisions, found.unique, found.troubles
@@ -144,7 +145,7 @@ class HighsEngine:
         left = np.flatnonzero(solved & np.isnan(losses))
         if len(left):
             losses[left], _, failed = self._searched(
-                strategy, blocks[left], weights[left], outcomes[left]
+                strategy, blocks[left], weights[left], outcomes[left], kind
             )
             for place, i in enumerate(map(int, left)):
                 troubles.pop(i, None)
@@ -158,6 +159,7 @@ class HighsEngine:
         blocks: Blocks,
         weights: np.ndarray,
         outcomes: np.ndarray,
+        kind: str,
     ) -> tuple[np.ndarray, np.ndarray, Troubles]:
         """Solve and search case by case."""
         losses, bad = np.full(len(weights), np.nan), blocks.unusable()
@@ -177,9 +179,8 @@ class HighsEngine:
                 if found.unique:
                     losses[i] = self._cost(found, outcomes[i])
                 if np.isnan(losses[i]):
-                    losses[i] = strategy.search(
-                        found, blocks[i], weights[i], reactions[i : i + 1]
-                    )
+                    case = found, blocks[i], weights[i], reactions[i : i + 1]
+                    losses[i] = _search(strategy, kind)(*case)
             except SolverTrouble as trouble:
                 troubles[i] = trouble
         return losses, np.zeros(len(weights), bool), troubles
@@ -344,6 +345,14 @@ class HighsEngine:
         if self._compiled.integer:
             held = self._strategy(len(weights)).solve(blocks, weights).x
         return self._held(len(weights)).solve(blocks, weights, held)
+
+
+def _search(strategy: Strategy, kind: str) -> Callable[..., float]:
+    """Return how to search among zeta-SAA's optima."""
+    if kind == "optimistic":
+        return strategy.search
+    assert isinstance(strategy, LinearStrategy)  # the oracle refuses others
+    return strategy.search_worst
 
 
 def _keys(keys: np.ndarray | None, first: int, count: int) -> np.ndarray:

@@ -20,6 +20,7 @@ from pyomo_csg.solve.highs import (
     unpacked,
     with_duals,
 )
+from pyomo_csg.solve.pessimistic import WorstSearch
 from pyomo_csg.solve.sensitivity import Optima, Reader, coincides
 
 _MOST_BASES = 20_000
@@ -61,6 +62,7 @@ class LinearStrategy:
         lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX, **options}
         self.program = HighsProgram(self.layout, stats, lean, relaxed, scaled=True)
         self._face = cache(lambda: FaceSearch(compiled, count, stats, options))
+        self._worst = cache(lambda: WorstSearch(self.layout, stats, options))
         self._bases = {} if bases is None else bases
 
     def solve(
@@ -165,6 +167,15 @@ class LinearStrategy:
         arrays = self.layout.arrays(blocks, weights)
         basis = self.program.highs.getBasis()
         return self._face().search(found, arrays, blocks, outcome, basis)
+
+    def search_worst(
+        self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
+    ) -> float:
+        """Return the largest cost of an optimal decision under the outcome."""
+        arrays = self.layout.arrays(blocks, weights)
+        return self._worst().search(
+            found, arrays, outcome[0], self.program.highs.getBasis()
+        )
 
 
 def _beside(cases: int, *parts: np.ndarray) -> np.ndarray:

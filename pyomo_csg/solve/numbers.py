@@ -133,6 +133,11 @@ class Numbers:
         self._functions = functions
         self.certain = slopes is None and not len(functions)
 
+    @property
+    def affine(self) -> bool:
+        """Whether every entry is an affine function of omega, or certain."""
+        return not len(self._functions)
+
     def certain_at(self, positions: np.ndarray) -> bool:
         """Whether the entries at some positions depend on no uncertain number."""
         moving = np.zeros(len(self.constant), bool)

@@ -30,6 +30,7 @@ from pyomo_csg.stages.arrays import (
 )
 
 _AUDITED = 20
+_KINDS = ("optimistic", "recourse", "pessimistic")
 
 
 class Oracle:
@@ -199,23 +200,24 @@ class Oracle:
         ----------
         scenarios : array (n, K, p)
         outcomes : array (n, p)
-        kind : {'optimistic', 'recourse'}, optional
+        kind : {'optimistic', 'recourse', 'pessimistic'}, optional
             ``'optimistic'`` is l_opt: the best of zeta-SAA's optimal decisions counts.
+            ``'pessimistic'``: the worst of them counts; for linear models.
             ``'recourse'`` takes the decision that the solver returned. Where it is unique
-            the two are equal: ``audit`` has how many cases were certified to be so, and
-            how far the two were apart on the first of the others.
+            all are equal: ``audit`` has how many cases were certified to be so, and how
+            far it was above l_opt on the first of the others.
         weights, keys, on_error, progress, fresh
             As in :meth:`solve`.
         """
-        if kind not in ("optimistic", "recourse"):
-            raise DataError(
-                "Unknown loss", [f"kind is {kind!r}; give 'optimistic' or 'recourse'"]
-            )
+        if kind not in _KINDS:
+            raise DataError("Unknown loss", [f"kind is {kind!r}; give one of {_KINDS}"])
+        if kind == "pessimistic":
+            self._refuse_pessimism()
         self._check(on_error)
         zetas, shares, omegas = self._pairs(scenarios, weights, outcomes)
         pairs = [zetas, shares, omegas, *_named(keys, zetas)]
         (losses, unique), troubles = self._run(
-            "losses", pairs, progress, fresh=fresh, search=kind == "optimistic"
+            "losses", pairs, progress, fresh=fresh, kind=kind
         )
         self._settle(
             troubles,
@@ -333,6 +335,19 @@ class Oracle:
                 ["its objective is quadratic; gradients are read off a linear basis"],
             )
 
+    def _refuse_pessimism(self) -> None:
+        """Refuse a model whose optimal decisions are not a face of a polyhedron."""
+        found = ""
+        if self._compiled is None:
+            found = "it is solved by another solver; use solver='highs'"
+        elif self._compiled.integer:
+            found = "it has integer variables; relax them"
+        elif self._compiled.quadratic:
+            found = "its objective is quadratic; the worst optimum is sought on a face"
+        if found:
+            subject = f"'{self.two_stage.model.name}' has no pessimistic loss here"
+            raise ModelError(subject, [found])
+
     def _sets(self, scenarios: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K), checked."""
         if weights is None and self._is_sound(scenarios, 3):
@@ -403,7 +418,7 @@ class Oracle:
         worst = 0.0
         if len(cases):
             arrays = [array[cases] for array in pairs]
-            (exact, _), _ = self._run("losses", arrays, False, search=True)
+            (exact, _), _ = self._run("losses", arrays, False, kind="optimistic")
             apart = (losses[cases] - exact) / np.maximum(1, np.abs(exact))
             worst = float(np.nanmax(apart, initial=0.0))
         self.audit = Audit(int((solved & unique).sum()), len(cases), worst)

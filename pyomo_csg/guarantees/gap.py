@@ -1,0 +1,161 @@
+"""How far a policy is from the best there can be, on data alone.
+
+The multiple replications of Mak, Morton and Wood (1999): the optimum on a few outcomes
+costs less, in expectation, than any decision made before them. So the mean cost of a
+policy on groups of pairs, less the optimum on each group's outcomes, is on average no
+less than its optimality gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.deciding import Decider
+from pyomo_csg.errors import DataError
+from pyomo_csg.guarantees.intervals import Interval, mean_interval
+from pyomo_csg.guarantees.pairs import costs_of, pairs_of
+from pyomo_csg.learn.history import History
+from pyomo_csg.learn.omega import spread_of
+from pyomo_csg.learn.outcomes import features_of
+
+PERFECT, NEIGHBOURS, CONTEXT_FREE = RIVALS = (
+    "perfect information",
+    "neighbourhoods",
+    "context-free",
+)
+_GROUPS, _LARGEST = 30, 30  # as many groups as Mak, Morton and Wood have
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What no rival can save, with confidence.
+
+    Attributes
+    ----------
+    rival : str
+        Who it is measured against. ``'perfect information'``: who knows each outcome
+        beforehand, as no policy does. ``'neighbourhoods'``: the best decision for each of
+        some groups of like contexts. ``'context-free'``: the best decision for all.
+    size : int
+        Pairs a group.
+    interval : Interval
+        Of the mean gap; only ``upper`` is a bound of the true gap.
+    """
+
+    rival: str
+    size: int
+    interval: Interval
+
+    @property
+    def proven(self) -> bool:
+        """Whether ``interval.upper`` bounds what the rival saves.
+
+        So it is but for neighbourhoods: their contexts differ, and the best policy may
+        cost less than the best single decision for all of them.
+        """
+        return self.rival != NEIGHBOURS
+
+
+def optimality_gap(
+    policy: Decider,
+    data: Any,
+    *,
+    rival: str = "neighbourhoods",
+    delta: float = 0.05,
+    size: int | None = None,
+    width: float | None = None,
+    seed: int = 0,
+) -> Gap:
+    """Return how much more than the best a policy costs, at most.
+
+    Parameters
+    ----------
+    policy : Decider
+    data : (contexts, outcomes) or DataFrame
+        Pairs that it was not learned from.
+    rival : str
+        As in :class:`Gap`.
+    delta : float
+        The chance that the mean gap is above ``interval.upper``, at most.
+    size : int, optional
+        Pairs a group. Default: so that there are 30 groups, but at most 30; always 1
+        for perfect information.
+    width : float, optional
+        How far apart two costs can be at most, if that is known.
+    seed : int
+        Of the groups.
+
+    Raises
+    ------
+    DataError
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> policy = csg.fit(
+    ...     newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2,
+    ...     method="mmd", progress=False,
+    ... )
+    >>> held_out = newsvendor.sample(120, seed=2)
+    >>> gap = optimality_gap(policy, held_out, rival="perfect information")
+    >>> gap.size, gap.proven, 0 <= gap.interval.mean <= gap.interval.upper
+    (1, True, True)
+    """
+    if rival not in RIVALS:
+        found = f"rival is {rival!r}; give one of {RIVALS}"
+        raise DataError("There is no such gap", [found])
+    pairs = pairs_of(policy, data)
+    costs = costs_of(policy, pairs)
+    return gap_of(policy, pairs, costs, rival, delta, size, width, seed)
+
+
+def gap_of(
+    policy: Decider,
+    pairs: History,
+    costs: np.ndarray,
+    rival: str,
+    delta: float,
+    size: int | None = None,
+    width: float | None = None,
+    seed: int = 0,
+) -> Gap:
+    """Return the gap of a policy whose decisions cost so much (n,) on pairs."""
+    if size is None:
+        size = min(_LARGEST, max(2, len(pairs) // _GROUPS))
+    if rival == PERFECT:
+        size = 1
+    groups = _groups(pairs, size, rival, seed)
+    best = policy.oracle.solve(pairs.outcomes[groups], progress=False).value
+    gaps = costs[groups].mean(axis=1) - int(policy.two_stage.sense) * best
+    apart = None if width is None else width * (1 if size == 1 else 2)
+    return Gap(rival, size, mean_interval(gaps, delta, apart))
+
+
+def _groups(pairs: History, size: int, rival: str, seed: int) -> np.ndarray:
+    """Return which pairs (groups, size) go together; a few may be left over."""
+    count = len(pairs) // size
+    order = np.random.default_rng(seed).permutation(len(pairs))[: count * size]
+    if rival == NEIGHBOURS:
+        features = features_of(pairs.contexts)
+        order = _sorted_by_place(features / spread_of(features), order, count)
+    return order.reshape(count, size)
+
+
+def _sorted_by_place(features: np.ndarray, rows: np.ndarray, parts: int) -> np.ndarray:
+    """Return rows so that consecutive parts are near each other, as in a k-d tree."""
+    if parts < 2:
+        return rows
+    widest = np.ptp(features[rows], axis=0).argmax()
+    rows = rows[np.argsort(features[rows, widest], kind="stable")]
+    left = parts // 2
+    middle = len(rows) // parts * left
+    return np.concatenate(
+        [
+            _sorted_by_place(features, rows[:middle], left),
+            _sorted_by_place(features, rows[middle:], parts - left),
+        ]
+    )

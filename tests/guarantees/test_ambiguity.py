@@ -1,0 +1,49 @@
+"""How far the best and the worst optimal decision are apart."""
+
+import numpy as np
+import pytest
+
+import pyomo_csg as csg
+from models import mnv, newsvendor
+from pyomo_csg.guarantees import ambiguity
+from pyomo_csg.guarantees.rivals import SampleAverage
+from pyomo_csg.learn.history import History
+from tests.quick import fit
+
+
+def test_a_newsvendor_who_is_to_meet_half_of_two_demands_may_order_anything_between(
+    history, held_out
+):
+    model = newsvendor.build(price=1.9)
+    policy = fit(history, model, method="mmd")
+    found = ambiguity(policy, held_out)
+    low, high = np.sort(policy.scenarios(held_out[0])[..., 0], axis=1).T
+    demand = held_out[1][:, 0]
+    ends = np.stack([_cost(low, demand), _cost(high, demand)])
+    best = _cost(np.clip(demand, low, high), demand)
+    assert np.allclose(found.pessimistic, ends.max(axis=0))
+    assert np.allclose(found.optimistic, best)
+    assert found.share > 0.9 and "the worst" in str(found)
+
+
+def test_where_decisions_are_unique_there_is_none(policy, held_out):
+    found = ambiguity(policy, held_out)
+    assert found.share == 0.0 and np.allclose(found.spread, 0)
+    assert "cost the same" in str(found)
+
+
+def test_integer_models_are_refused():
+    policy = fit(mnv.sample(12, seed=1), mnv.build(), scenarios=1, method="mmd")
+    with pytest.raises(csg.ModelError, match="integer variables"):
+        ambiguity(policy, mnv.sample(4, seed=2))
+
+
+def test_sets_of_many_sizes_are_refused(policy, history, held_out):
+    rival = SampleAverage(policy, History(*history))
+    with pytest.raises(csg.DataError, match="more scenarios for some"):
+        ambiguity(rival, held_out)
+
+
+def _cost(order, demand):
+    sold = np.minimum(order, demand)
+    return order - 1.9 * sold - 0.1 * (order - sold)

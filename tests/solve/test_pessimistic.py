@@ -1,0 +1,136 @@
+"""The worst optimal decision: in closed form, and beside vertices found by Pyomo."""
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+
+import pyomo_csg as csg
+from models import apl1p, cep1, mnv, newsvendor
+from tests.solving import TIGHT, objective_of, transform
+
+
+def _worst(model, scenarios, outcome, seed=0, directions=20):
+    """Return the largest cost among vertices of the optimal set, in random directions."""
+    form = transform("extensive_form", model, scenarios=scenarios)
+    solver = pyo.SolverFactory("highs")
+    solver.solve(form, solver_options=TIGHT)
+    objective = objective_of(form)
+    value = pyo.value(objective)
+    form.stay = pyo.Constraint(expr=objective.expr <= value + 1e-9 * abs(value))
+    objective.deactivate()
+    form.direction = pyo.Objective(expr=0.0)
+    names = [v.name for v in csg.TwoStageModel(model).first_stage_variables]
+    rng, decisions = np.random.default_rng(seed), []
+    for _ in range(directions):
+        weights = rng.normal(size=len(names))
+        form.direction.expr = sum(
+            w * form.find_component(name)
+            for w, name in zip(weights, names, strict=True)
+        )
+        solver.solve(form, solver_options=TIGHT)
+        decisions.append([form.find_component(name).value for name in names])
+    outcomes = np.repeat(outcome[None], directions, axis=0)
+    return csg.Oracle(model).cost(decisions, outcomes).max()
+
+
+def test_a_newsvendor_who_may_order_anything_between_orders_the_worst():
+    """At the critical ratio 1/2 any order between two demands is optimal."""
+    oracle = csg.Oracle(newsvendor.build(price=1.9))
+    scenarios = np.array([[[10.0], [20.0]]] * 3)
+    outcomes = np.array([[5.0], [14.0], [30.0]])
+    worst = oracle.loss(scenarios, outcomes, "pessimistic")
+    best = oracle.loss(scenarios, outcomes)
+    assert worst == pytest.approx([20 - 1.9 * 5 - 1.5, 20 - 26.6 - 0.6, 10 - 19])
+    assert best == pytest.approx([10 - 1.9 * 5 - 0.5, 14 - 26.6, 20 - 38])
+
+
+@pytest.mark.parametrize("build", [cep1.build, apl1p.build])
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_worst_is_that_of_the_optimal_set_s_vertices(build, count):
+    model, rng = build(), np.random.default_rng(count)
+    nominal = [p.value for p in csg.TwoStageModel(model).uncertain_params]
+    scenarios = rng.uniform(0.4, 1.0, (2, count, len(nominal))) * nominal
+    outcomes = rng.uniform(0.4, 1.0, (2, len(nominal))) * nominal
+    oracle = csg.Oracle(model)
+    worst = oracle.loss(scenarios, outcomes, "pessimistic")
+    found = [_worst(model, *case) for case in zip(scenarios, outcomes, strict=True)]
+    assert worst == pytest.approx(found, rel=1e-5)
+
+
+def test_it_is_never_below_the_other_losses():
+    oracle = csg.Oracle(newsvendor.build(price=1.9))
+    rng = np.random.default_rng(0)
+    demands = rng.uniform(10, 20, (40, 4, 1)), rng.uniform(10, 20, (40, 1))
+    best, mine, worst = (
+        oracle.loss(*demands, kind)
+        for kind in ("optimistic", "recourse", "pessimistic")
+    )
+    assert (best <= mine + 1e-9).all() and (mine <= worst + 1e-9).all()
+    assert (best < mine - 0.1).any() and (mine < worst - 0.1).any()
+
+
+def test_it_is_the_optimistic_loss_where_decisions_are_unique():
+    oracle = csg.Oracle(newsvendor.build())
+    rng = np.random.default_rng(0)
+    demands = rng.uniform(10, 20, (30, 2, 1)), rng.uniform(10, 20, (30, 1))
+    assert np.allclose(oracle.loss(*demands, "pessimistic"), oracle.loss(*demands))
+    assert oracle.stats.certified == 60
+
+
+def _narrow():
+    """Return a newsvendor who can salvage 3 papers and must not be left with more."""
+    m = newsvendor.build(price=1.9)
+    m.room = pyo.Constraint(expr=m.salvaged <= 3)
+    m.stock.set_value(m.sold + m.salvaged == m.order)
+    return m
+
+
+def test_an_optimal_decision_without_recourse_costs_infinitely_much():
+    """The best of the optimal orders can be met; the worst cannot."""
+    oracle = csg.Oracle(_narrow())
+    scenarios, outcomes = np.array([[[10.0], [12.0]]]), np.array([[8.0]])
+    assert oracle.loss(scenarios, outcomes) == pytest.approx([10 - 15.2 - 0.2])
+    with pytest.raises(csg.SolveError, match="no recourse"):
+        oracle.loss(scenarios, outcomes, "pessimistic")
+
+
+def test_a_batch_goes_on_past_such_a_case():
+    oracle = csg.Oracle(_narrow())
+    scenarios = np.array([[[10.0], [12.0]]] * 2)
+    outcomes = np.array([[8.0], [11.0]])
+    found = oracle.loss(scenarios, outcomes, "pessimistic", on_error="record")
+    assert np.isnan(found[0]) and found[1] == pytest.approx(10 - 19)
+    assert [failure.status for failure in oracle.failures] == ["infeasible"]
+
+
+def test_a_model_without_recourse_variables_has_it_too():
+    m = pyo.ConcreteModel("plain")
+    m.price = pyo.Param(mutable=True, initialize=1.0)
+    m.y = pyo.Var([1, 2], bounds=(0, 1))
+    m.one = pyo.Constraint(expr=m.y[1] + m.y[2] == 1)
+    m.cost = pyo.Objective(expr=m.y[1] + m.price * m.y[2])
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.price)
+    found = csg.Oracle(m).loss([[[1.0]]], [[3.0]], "pessimistic")
+    assert found == pytest.approx([3.0])
+
+
+@pytest.mark.parametrize(
+    ("oracle", "says"),
+    [
+        (lambda: csg.Oracle(mnv.build()), "integer variables"),
+        (
+            lambda: csg.Oracle(newsvendor.build(), solver="appsi_highs"),
+            "solver='highs'",
+        ),
+    ],
+)
+def test_what_is_no_linear_model_is_refused(oracle, says):
+    oracle = oracle()
+    size = len(oracle.two_stage.uncertain_params)
+    with pytest.raises(csg.ModelError, match=says):
+        oracle.loss(np.ones((1, 1, size)), np.ones((1, size)), "pessimistic")
+
+
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(csg.DataError, match="'pessimistic'"):
+        csg.Oracle(newsvendor.build()).loss([[[1.0]]], [[1.0]], "gloomy")
