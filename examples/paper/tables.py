@@ -49,7 +49,7 @@ def wins(
     for count in experiment.counts:
         some = [u for u in rivals if u.scenarios in (None, count)]
         found = store.evaluation(some, trials)
-        if found is None:
+        if found is None or found.policies == [str(EV)]:
             continue
         shares = (100 * found.wins()).to_dict()
         table = _beside(experiment, some, shares, "wins", (count,))
