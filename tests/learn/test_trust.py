@@ -63,7 +63,9 @@ def pairs():
 
 @pytest.fixture(scope="module")
 def policies(pairs):
-    config = csg.FitConfig(mmd_epochs=8, task_epochs=20, loss_epochs=40, task_rate=1e-2)
+    config = csg.FitConfig(
+        mmd_epochs=80, task_epochs=20, loss_epochs=40, task_rate=1e-2
+    )
     return {
         text: fit(pairs, method="static", regularization=text, config=config)
         for text in ("0x", "100x")
