@@ -1,8 +1,9 @@
 """How long a fit and a decision take, and where the time goes. Run on an idle machine.
 
-Run: python -m tests.benchmarks.fitting
+Run: python -m tests.benchmarks.fitting [part ...]
 """
 
+import sys
 import time
 
 import numpy as np
@@ -12,44 +13,37 @@ import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.learn.bodies import free_outcomes, new_body
 from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.dynamic import train_dynamic
 from pyomo_csg.learn.history import history_of
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.static import train_static
 from pyomo_csg.learn.task import Task
+from tests.benchmarks.clock import Clock
 
 
-def fit_time(workers=2):
-    """Time an auto fit of CEP1 at K=5; return the policy."""
-    timed = []
-    kept = csg.Oracle._run
-
-    def run(self, *arguments, **options):
-        start = time.perf_counter()
-        try:
-            return kept(self, *arguments, **options)
-        finally:
-            timed.append((time.perf_counter() - start, self.stats))
-
-    csg.Oracle._run = run
+def fit(workers=2):
+    """Time an auto fit of CEP1 at K=5."""
     start = time.perf_counter()
-    try:
-        policy = csg.fit(
-            cep1.build(), cep1.sample(500, 1), workers=workers, progress=False
-        )
-    finally:
-        csg.Oracle._run = kept
-    wall = time.perf_counter() - start
-    inside = sum(seconds for seconds, _ in timed)
-    highs = sum(s.solver_seconds for s in {id(s): s for _, s in timed}.values())
-    print(f"CEP1 auto fit, K=5, n=500, {workers} workers: {wall:.1f} s")
-    print(f"  in the oracle {inside:.1f} s ({inside / wall:.0%})")
-    print(f"  in HiGHS's run(), summed over threads, {highs:.1f} s")
-    return policy
+    csg.fit(cep1.build(), cep1.sample(500, 1), workers=workers, progress=False)
+    seconds = time.perf_counter() - start
+    print(f"CEP1 auto fit, K=5, n=500, {workers} workers: {seconds:.1f} s")
 
 
-def decide_time(policy, repeats=400):
+def profile(workers=2):
+    """Tell in which shares the CPU time of that fit goes to HiGHS, torch and ourselves."""
+    with Clock() as clock:
+        csg.fit(cep1.build(), cep1.sample(500, 1), workers=workers, progress=False)
+    print(f"CEP1 auto fit, K=5, n=500, {workers} workers: {clock.total:.1f} CPU s")
+    for name, seconds in clock.seconds.items():
+        print(f"  {name:24}{seconds:7.1f} s {seconds / clock.total:6.1%}")
+
+
+def decide(repeats=400):
     """Time decisions one by one beside the time inside run()."""
+    policy = csg.fit(
+        cep1.build(), cep1.sample(500, 1), method="mmd", scenarios=5, progress=False
+    )
     contexts, _ = cep1.sample(repeats + 20, 2)
     for x in contexts[:20]:
         policy.decide(x)
@@ -65,26 +59,44 @@ def decide_time(policy, repeats=400):
     print(f"  ratio {total / run:.2f}")
 
 
-def lambdas_time():
-    """Time eight lambdas beside one, CPU, for MMD networks and for static PCSG."""
+def lambdas(repeats=2):
+    """Time eight lambdas beside one, least CPU: MMD networks, static and dynamic PCSG."""
     oracle = csg.Oracle(cep1.build())
     history = history_of(oracle.two_stage, cep1.sample(500, 1))
     task = Task(oracle, history, 5, FitConfig(), 0, Journal())
-    rows = np.arange(500)
+    rows, config = np.arange(500), task.config
     body = new_body(task, "mlp", free_outcomes(task, rows), task.rng("body"))
-    seconds = {}
-    for count in (1, 8, 1, 8):
-        start = time.process_time()
-        train_mmd(task, [body] * count, [rows] * count, None, "mmd")
-        middle = time.process_time()
-        train_static(task, [body] * count, [1e3] * count, [rows] * count, "static")
-        end = time.process_time()
-        seconds[count] = middle - start, end - middle
-    for name, one, eight in zip(("mmd", "static"), *seconds.values(), strict=True):
-        print(f"eight lambdas over one, {name}: {eight / one:.2f}")
+    grid = np.geomspace(1e1, 1e4, 8)
+    ways = {
+        "mmd": lambda n: train_mmd(task, [body] * n, [rows] * n, None, "mmd"),
+        "static": lambda n: train_static(
+            task, [body] * n, grid[:n], [rows] * n, "static"
+        ),
+        "dynamic": lambda n: train_dynamic(
+            task,
+            [body] * n,
+            grid[:n],
+            [rows] * n,
+            "dynamic",
+            config.rounds,
+            config.buffer,
+        ),
+    }
+    for name, train in ways.items():
+        least = {1: np.inf, 8: np.inf}
+        for count in (1, 8) * repeats:
+            start = time.process_time()
+            train(count)
+            least[count] = min(least[count], time.process_time() - start)
+        print(
+            f"eight lambdas over one, {name}: {least[8] / least[1]:.2f} "
+            f"({least[8]:.1f} s, {least[1]:.1f} s)"
+        )
 
+
+PARTS = {"fit": fit, "profile": profile, "decide": decide, "lambdas": lambdas}
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    decide_time(fit_time())
-    lambdas_time()
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()
