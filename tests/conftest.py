@@ -2,12 +2,16 @@
 
 import gc
 import os
+import signal
 
 import pytest
 from hypothesis import settings
 
 # One thread for each process of tests; before anything imports numpy or torch.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+# A shell's background job ignores Ctrl-C, and so would whatever the tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci")

@@ -36,7 +36,7 @@ class Method:
     A fifth of the rows is held out to say when the MMD fit is to stop and, where the
     regularization is ``'auto'``, which lambda of a grid decides best; the network that
     counts is trained on all rows beside. With a regularization that is given, static and
-    dynamic begin with new weights, as in the paper; with ``'auto'`` at the MMD network.
+    dynamic begin with new weights, as in the paper; with ``'auto'`` or 0 at the MMD network.
 
     Parameters
     ----------
@@ -54,8 +54,9 @@ class Method:
     ):
         self._task, self._name, self._kind, self._head = task, name, kind, head
         grid = GRID if name in ("static", "dynamic") else (0.0,)
-        self._fresh = regularization != "auto"  # as the paper does
-        self._grid = (regularization,) if self._fresh else grid
+        # As the paper does; without MMD nothing but the start keeps a network near the data.
+        self._fresh = regularization not in ("auto", 0)
+        self._grid = grid if regularization == "auto" else (regularization,)
         self._folds = self._split()
 
     def learn(self) -> Found:

@@ -68,7 +68,7 @@ def test_a_program_without_a_solution_is_told_each_time(caplog):
         table = policy.decide([[0.0], [1]], on_error="record")
 
     assert table.isna().all(axis=None)
-    assert "2 of 2 contexts have no decision" in caplog.text
+    assert "2 of 2 contexts have no optimal decision" in caplog.text
     for _ in range(2):
         with pytest.raises(csg.SolveError, match="infeasible"):
             policy.decide([0.0])

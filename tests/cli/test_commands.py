@@ -122,7 +122,7 @@ def test_a_context_without_a_decision_is_left_empty_and_told(folder, policy, cap
 
     made = pd.read_csv("made.csv")["order"].notna()
     assert made.tolist() == (largest < level).tolist()
-    assert "2 of 6 contexts have no decision" in capsys.readouterr().err
+    assert "2 of 6 contexts have no optimal decision" in capsys.readouterr().err
 
 
 def test_evaluate_compares_on_pairs(folder, policy, capsys):
