@@ -10,8 +10,9 @@ import sys
 import numpy as np
 
 import pyomo_csg as csg
-from tests.benchmarks.cases import Cases
+from models import cep1, newsvendor
 
+PROBLEMS = {"newsvendor": newsvendor, "cep1": cep1}
 NETWORKS = {
     "MLP": None,
     "linear": "linear",
@@ -23,18 +24,34 @@ NETWORKS = {
 COUNTS = (1, 5)
 
 
-def ratio(cases, network, count):
-    """Return the mean gap of a policy over that of the expected value."""
-    policy = csg.fit(
-        cases.model,
-        cases.problem.history(cases.trial),
-        scenarios=count,
-        method="direct",
-        network=network,
-        progress=False,
+def ratios(problem, trial, count):
+    """Return the mean gaps of all networks' policies over that of the expected value."""
+    model, history = problem.build(), problem.sample(500, 17 * trial + 1, trial)
+    contexts, _ = problem.sample(200, 1_000_000 + trial, trial)
+    cases = [csg.Case(x, *problem.conditional(x, trial)) for x in contexts]
+    known = csg.baselines.ExpectedValue(
+        model,
+        history,
+        forecast=lambda xs: np.array([_mean(problem, x, trial) for x in xs]),
     )
-    gaps = cases.gaps(policy.decide(cases.contexts, progress=False).to_numpy())
-    return gaps.mean() / cases.gaps(cases.mean_decisions()).mean()
+    policies = {
+        name: csg.fit(
+            model,
+            history,
+            scenarios=count,
+            method="direct",
+            network=network,
+            progress=False,
+        )
+        for name, network in NETWORKS.items()
+    }
+    found = csg.evaluate({"EV": known, **policies}, cases, progress=False)
+    return found.ratios("EV", ["mean"])["mean"].drop("EV").to_numpy()
+
+
+def _mean(problem, x, trial):
+    outcomes, weights = problem.conditional(x, trial)
+    return weights @ outcomes
 
 
 def main(arguments):
@@ -44,12 +61,9 @@ def main(arguments):
     print(f"| problem | K | {' | '.join(NETWORKS)} |")
     print("| --- | --- |" + " --- |" * len(NETWORKS))
     for name in names:
-        trials = [Cases(name, t) for t in range(int(options.get("trials", 3)))]
         for count in COUNTS:
-            found = [
-                np.mean([ratio(cases, network, count) for cases in trials])
-                for network in NETWORKS.values()
-            ]
+            trials = range(int(options.get("trials", 3)))
+            found = np.mean([ratios(PROBLEMS[name], t, count) for t in trials], axis=0)
             cells = " | ".join(f"{value:.3f}" for value in found)
             print(f"| {name} | {count} | {cells} |", flush=True)
 
