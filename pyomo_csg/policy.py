@@ -305,7 +305,8 @@ def _contest(summary: Mapping[str, Any]) -> list[str]:
     chosen, rows = summary.get("chosen"), summary.get("candidates", ())
     lines = [] if chosen is None else [_line("chosen", chosen)]
     if summary.get("margin") is not None:
-        lines.append(_line("  ahead by", _shown(summary["margin"])))
+        ahead = "ahead by" if summary["margin"] >= 0 else "behind by"
+        lines.append(_line(f"  {ahead}", _shown(abs(summary["margin"]))))
     if summary.get("confidence") is not None:
         lines.append(_line("  sure to", f"{summary['confidence']:.0%}"))
     if not rows:

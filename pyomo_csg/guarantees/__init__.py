@@ -2,8 +2,10 @@
 
 from pyomo_csg.guarantees.ambiguity import Ambiguity, ambiguity
 from pyomo_csg.guarantees.bounds import Bound, Term
-from pyomo_csg.guarantees.certificate import Certificate, certify
-from pyomo_csg.guarantees.constants import TaskConstants, cost_range, task_constants
+from pyomo_csg.guarantees.certificate import Certificate
+from pyomo_csg.guarantees.certifying import certify
+from pyomo_csg.guarantees.constants import TaskConstants, task_constants
+from pyomo_csg.guarantees.extremes import cost_range
 from pyomo_csg.guarantees.gap import Gap, optimality_gap
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.guarantees.theorems import approximate_bound, mmd_bound, task_bound

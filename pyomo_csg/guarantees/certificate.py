@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from pyomo_csg.deciding import Decider
-from pyomo_csg.errors import DataError
-from pyomo_csg.guarantees.gap import NEIGHBOURS, PERFECT, Gap, gap_of
-from pyomo_csg.guarantees.intervals import Interval, mean_interval
-from pyomo_csg.guarantees.pairs import costs_of, halves, pairs_of, take
-from pyomo_csg.guarantees.rivals import usual_rivals
-from pyomo_csg.learn.history import History
+from pyomo_csg.guarantees.gap import PERFECT, Gap
+from pyomo_csg.guarantees.intervals import Interval
 
-_LEAST = 8  # pairs, so that there are intervals on half of them
 _BY = {
     "hoeffding": "by Hoeffding's inequality",
     "bernstein": "by Maurer and Pontil's empirical Bernstein inequality",
@@ -92,141 +84,6 @@ class Certificate:
                 "to be sure; give more, or the costs' range."
             )
         return lines
-
-
-def certify(
-    policy: Decider,
-    data: Any,
-    *,
-    delta: float = 0.05,
-    against: Mapping[str, Decider] | None = None,
-    history: Any = None,
-    cost_range: tuple[float, float] | None = None,
-    gaps: bool = True,
-    seed: int = 0,
-) -> Certificate:
-    """Return what pairs that a policy was not learned from prove of it.
-
-    Parameters
-    ----------
-    policy : Decider
-        A policy, or whatever decides like one.
-    data : (contexts, outcomes) or DataFrame
-        Independent pairs of the kind that is to come, as in :func:`pyomo_csg.fit`.
-    delta : float
-        The chance, at most, that any of the bounds is wrong.
-    against : mapping of str to Decider, optional
-        Rivals by name, which have not seen the data either. Default: the decision on a
-        forest's forecast, and one decision for all contexts, from ``history``.
-    history : (contexts, outcomes) or DataFrame, optional
-        What the default rivals learn from: best, what the policy was fitted to. Without
-        it they learn from half of ``data``, and are judged on the other half.
-    cost_range : tuple of float, optional
-        Between which numbers every cost is, of any decision and outcome. With it the
-        bounds hold whatever the law; without, they take means as nearly normal. For
-        linear models see :func:`cost_range`.
-    gaps : bool, optional
-        Whether to bound the optimality gap, for which the model is solved on single
-        outcomes and on groups of them.
-    seed : int
-        Of halves, forests and groups.
-
-    Returns
-    -------
-    Certificate
-
-    Raises
-    ------
-    DataError
-        If the data does not fit the policy, or there are fewer than 8 pairs.
-    SolveError
-        If there is no decision for a context, or no recourse to an outcome: the expected
-        cost is then infinite.
-
-    Examples
-    --------
-    >>> import pyomo_csg as csg
-    >>> from models import newsvendor
-    >>> history = newsvendor.sample(100, seed=1)
-    >>> policy = csg.fit(
-    ...     newsvendor.build(), history, scenarios=3, method="mmd", progress=False
-    ... )
-    >>> found = certify(policy, newsvendor.sample(200, seed=2), history=history)
-    >>> found.cost.mean < found.cost.upper, sorted(found.advantages)
-    (True, ['deciding on the forecast', 'one decision for all contexts'])
-    """
-    pairs = pairs_of(policy, data)
-    width = _width(delta, cost_range, pairs)
-    rivals, rows = _rivals(policy, pairs, against, history, seed)
-    costs = costs_of(policy, pairs)
-    _refuse_costs(costs, cost_range)
-    kinds = (PERFECT, NEIGHBOURS) if gaps else ()
-    share = delta / (1 + 2 * len(rivals) + len(kinds))  # for each bound, by the union
-    judged = take(pairs, rows)
-    return Certificate(
-        policy.two_stage.model.name or "",
-        len(pairs),
-        delta,
-        mean_interval(costs, share, width),
-        {
-            name: mean_interval(
-                costs_of(rival, judged) - costs[rows],
-                share,
-                None if width is None else 2 * width,
-            )
-            for name, rival in rivals.items()
-        },
-        tuple(
-            gap_of(policy, pairs, costs, kind, share, width=width, seed=seed)
-            for kind in kinds
-        ),
-        int(policy.two_stage.sense) < 0,
-    )
-
-
-def _rivals(
-    policy: Decider,
-    pairs: History,
-    against: Mapping[str, Decider] | None,
-    history: Any,
-    seed: int,
-) -> tuple[Mapping[str, Decider], np.ndarray]:
-    """Return the rivals, and on which pairs they are judged."""
-    everything = np.arange(len(pairs))
-    if against is not None:
-        return against, everything
-    if history is not None:
-        return usual_rivals(policy, pairs_of(policy, history), seed), everything
-    seen, rows = halves(pairs, seed)
-    return usual_rivals(policy, seen, seed), rows
-
-
-def _width(
-    delta: float, cost_range: tuple[float, float] | None, pairs: History
-) -> float | None:
-    """Return how far apart costs can be, if that is known, or refuse what is off."""
-    problems = []
-    if not 0 < delta < 1:
-        problems.append(f"delta is {delta!r}; give a number between 0 and 1")
-    if len(pairs) < _LEAST:
-        problems.append(f"there are {len(pairs)} pairs; give at least {_LEAST}")
-    if cost_range is not None and not -np.inf < cost_range[0] < cost_range[1] < np.inf:
-        problems.append(f"cost_range is {cost_range}; give two finite numbers in order")
-    if problems:
-        raise DataError("There is no certificate", problems)
-    return None if cost_range is None else float(cost_range[1] - cost_range[0])
-
-
-def _refuse_costs(costs: np.ndarray, cost_range: tuple[float, float] | None) -> None:
-    if cost_range is None or (
-        costs.min() >= cost_range[0] and costs.max() <= cost_range[1]
-    ):
-        return
-    found = (
-        f"costs are between {costs.min():.6g} and {costs.max():.6g}, but cost_range is "
-        f"{cost_range}; give numbers that no cost can leave (profits count as negative)"
-    )
-    raise DataError("There is no certificate", [found])
 
 
 def _cost_in_words(cost: Interval, maximised: bool) -> str:

@@ -54,10 +54,14 @@ def take(pairs: History, rows: np.ndarray) -> History:
     return History(pairs.contexts[rows], pairs.outcomes[rows], pairs.context_names)
 
 
-def costs_of(policy: Decider, pairs: History) -> np.ndarray:
-    """Return what a policy's decisions cost (n,) on pairs."""
-    decisions = policy.decide(pairs.contexts, progress=False).to_numpy()
-    return policy.oracle.cost(decisions, pairs.outcomes, progress=False)
+def costs_of(
+    policy: Decider, pairs: History, judge: Decider | None = None
+) -> np.ndarray:
+    """Return what a policy's decisions cost (n,) on pairs, in another's model if given."""
+    judge = judge or policy
+    names = [v.name for v in judge.two_stage.first_stage_variables]
+    decisions = policy.decide(pairs.contexts, progress=False)[names].to_numpy()
+    return judge.oracle.cost(decisions, pairs.outcomes, progress=False)
 
 
 def _has_names(data: Any) -> bool:

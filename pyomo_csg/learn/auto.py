@@ -12,9 +12,9 @@ from scipy.stats import norm
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.candidates import Candidate, Candidates
 from pyomo_csg.learn.folds import Folds, folds_of
-from pyomo_csg.learn.judging import expected_losses
+from pyomo_csg.learn.judging import losses_by_error, true_losses
 from pyomo_csg.learn.learned import Found
-from pyomo_csg.learn.outcomes import Likely
+from pyomo_csg.learn.outcomes import Errors
 from pyomo_csg.learn.task import Task
 
 _NO_COSTS = (
@@ -29,14 +29,17 @@ def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
     contenders = Candidates(task, folds, kind, head)
     candidates, judges = contenders.all(), contenders.judges()
     losses = np.stack([_judged(task, folds, judges, found) for found in candidates])
-    contest = compared([candidate.name for candidate in candidates], losses)
-    best = [candidate.name for candidate in candidates].index(contest["chosen"])
+    names = [candidate.name for candidate in candidates]
+    contest = compared(names, losses, contenders.trusted)
+    best = names.index(contest["chosen"])
     winner = candidates[best]
     network = task.network(winner.bodies[-1], winner.heads[-1])
     return Found(network, contest, lambda: losses[best])
 
 
-def compared(names: Sequence[str], losses: np.ndarray) -> dict[str, Any]:
+def compared(
+    names: Sequence[str], losses: np.ndarray, trusted: str | None = None
+) -> dict[str, Any]:
     """Say which of some candidates is best, by how much, and how sure that is.
 
     Parameters
@@ -45,11 +48,13 @@ def compared(names: Sequence[str], losses: np.ndarray) -> dict[str, Any]:
     losses : array (candidates, pairs)
         Costs on held-out pairs, the same for all; NaN where there was no decision, which
         counts as the worst cost that any candidate had.
+    trusted : str, optional
+        Taken unless another is better by more than one standard error.
 
     Returns
     -------
     dict
-        ``chosen``; ``candidates`` with each one's mean loss and the standard error of its
+        ``chosen``; ``candidates``, the best first, with each one's mean loss and the standard error of its
         difference from the chosen; ``margin`` to the second; ``confidence`` that the
         chosen is indeed the better of the two, by the normal law of paired differences.
     """
@@ -59,9 +64,13 @@ def compared(names: Sequence[str], losses: np.ndarray) -> dict[str, Any]:
     means = filled.mean(axis=1)
     order = np.argsort(means, kind="stable")
     best = order[0]
-    apart = filled - filled[best]
-    errors = apart.std(axis=1) / math.sqrt(losses.shape[1])
-    second = order[1] if len(order) > 1 else best
+    if trusted is not None:
+        own = names.index(trusted)
+        doubt = (filled[own] - filled[best]).std() / math.sqrt(losses.shape[1])
+        best = own if means[own] - means[best] <= doubt else best
+    errors = (filled - filled[best]).std(axis=1) / math.sqrt(losses.shape[1])
+    others = [c for c in order if c != best]
+    second = others[0] if others else best
     margin = float(means[second] - means[best])
     if errors[second] > 0:
         sure = norm.cdf(margin / errors[second])
@@ -85,13 +94,15 @@ def compared(names: Sequence[str], losses: np.ndarray) -> dict[str, Any]:
 
 
 def _judged(
-    task: Task, folds: Folds, judges: Sequence[Likely], candidate: Candidate
+    task: Task, folds: Folds, judges: Sequence[Errors | None], candidate: Candidate
 ) -> np.ndarray:
-    """Return the costs on all held-out rows, each by the part that has not seen it."""
+    """Return the costs of all that is held out, each by the part that has not seen it."""
 
     def compute() -> dict[str, Any]:
         parts = [
-            expected_losses(task, body, held, judge, head)
+            losses_by_error(task, body, held, judge, head)
+            if judge
+            else true_losses(task, body, held, head)
             for body, held, judge, head in zip(
                 candidate.bodies, folds.held_out, judges, candidate.heads, strict=True
             )

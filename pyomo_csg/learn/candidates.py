@@ -96,21 +96,31 @@ class Candidates:
             self._direct("direct, near mmd", mmd.bodies, own, _NEAR_MMD),
         ]
 
-    def judges(self) -> list[Likely]:
-        """Return what each part's decisions on held-out rows are charged for.
+    def judges(self) -> list[Errors | None]:
+        """Return the forecast's errors that each part's decisions are charged for.
 
-        That is what happened. Panels are judged on one stretch of time, and few outcomes
-        would say more of that stretch than of the candidates: there, every error that the
-        forecast made in it counts after every context.
+        None for what did happen on held-out rows. Panels are judged on one stretch of
+        time, and few outcomes would say more of that stretch than of the candidates:
+        there, every error that the forecast made in it counts after its contexts.
         """
         task, folds = self._task, self._folds
         if self._head is None and not (task.history.panels and self.has_gradient):
-            return [Own(task.history.outcomes)] * len(folds)
+            return [None] * len(folds)
         heads = self._forecasts if self._head is None else [self._head] * len(folds)
         return [
             self._errors(head, held if len(held) else rows)
             for head, rows, held in zip(heads, folds.rows, folds.held_out, strict=True)
         ]
+
+    @property
+    def trusted(self) -> str | None:
+        """The candidate that is taken unless another is clearly better.
+
+        Where the user gives the law, atoms on the task loss have little to get wrong, and
+        the few held-out errors that cost much cannot tell them from the others.
+        """
+        given = self._head is not None and self.has_gradient
+        return "location-scale" if given else None
 
     def mmd(self) -> Candidate:
         """Networks on the MMD loss."""
@@ -287,7 +297,7 @@ class Candidates:
             for rows in self._folds.rows
         ]
 
-    def _errors(self, head: LocationScaleHead, rows: np.ndarray) -> Likely:
+    def _errors(self, head: LocationScaleHead, rows: np.ndarray) -> Errors:
         """What may happen by a forecast and its errors on some rows."""
         task = self._task
         return Errors(

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from pyomo_csg.learn.outcomes import Likely
+from pyomo_csg.learn.outcomes import Errors, Likely, evenly
 from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
 
-_ROWS, _DRAWS = 48, 48
+_ROWS, _DRAWS, _ERRORS = 48, 48, 256
 
 
 def true_losses(
@@ -57,23 +57,20 @@ def decisions_on(
     ).decision
 
 
-def expected_losses(
+def losses_by_error(
     task: Task,
     body: nn.Module,
     rows: np.ndarray,
-    likely: Likely,
+    errors: Errors,
     head: Any = None,
 ) -> np.ndarray:
-    """Return what decisions on rows cost in the mean over likely outcomes (n,).
+    """Return what each of a forecast's errors costs (m,), in the mean over some rows.
 
-    NaN where there is no decision, or no recourse for one of the outcomes.
+    NaN for an error after which some decision has no recourse.
     """
-    outcomes = likely.draw(rows, _DRAWS, task.rng("expected losses"))
-    decisions = np.repeat(
-        decisions_on(task, body, rows, head), outcomes.shape[1], axis=0
-    )
-    costs = costs_of(task.oracle, decisions, outcomes.reshape(-1, outcomes.shape[2]))
-    return costs.reshape(len(rows), -1).mean(axis=1)
+    some = rows[evenly(len(rows), _ROWS)]
+    outcomes = errors.each(some, _ERRORS)
+    return _costs(task, body, some, outcomes, head).mean(axis=0)
 
 
 def mean_loss(
@@ -86,7 +83,8 @@ def mean_loss(
     """Return what decisions on some of the rows cost over many likely outcomes."""
     rng = task.rng("mean loss")
     some = rng.choice(rows, min(_ROWS, len(rows)), replace=False)
-    losses = expected_losses(task, body, some, likely, head)
+    outcomes = likely.draw(some, _DRAWS, task.rng("expected losses"))
+    losses = _costs(task, body, some, outcomes, head)
     return float("inf") if np.isnan(losses).any() else float(losses.mean())
 
 
@@ -100,3 +98,12 @@ def best_of(
     """Return the body whose decisions cost least on the rows that it learned from."""
     losses = [mean_loss(task, body, rows, likely, head) for body in bodies]
     return bodies[int(np.argmin(losses))]
+
+
+def _costs(
+    task: Task, body: nn.Module, rows: np.ndarray, outcomes: np.ndarray, head: Any
+) -> np.ndarray:
+    """Return what decisions on rows (n,) cost (n, m) when outcomes (n, m, p) happen."""
+    n, m, p = outcomes.shape
+    decisions = np.repeat(decisions_on(task, body, rows, head), m, axis=0)
+    return costs_of(task.oracle, decisions, outcomes.reshape(-1, p)).reshape(n, m)

@@ -110,9 +110,21 @@ class Errors:
     ) -> np.ndarray:
         """Return outcomes (B, count, p)."""
         picked = rng.integers(len(self._residuals), size=(len(rows), count))
+        return self._after(rows, self._residuals[picked])
+
+    def each(self, rows: np.ndarray, count: int) -> np.ndarray:
+        """Return outcomes (B, m, p): all errors after each row, or ``count`` spread evenly."""
+        return self._after(rows, self._residuals[evenly(len(self._residuals), count)])
+
+    def _after(self, rows: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         location, scale = self._frame[rows, 0], self._frame[rows, 1]
-        found = location[:, None] + scale[:, None] * self._residuals[picked]
+        found = location[:, None] + scale[:, None] * residuals
         return np.clip(found, self._lower, self._upper)
+
+
+def evenly(n: int, count: int) -> np.ndarray:
+    """Return at most ``count`` of the numbers 0 to n - 1, spread evenly."""
+    return np.linspace(0, n - 1, min(n, count)).round().astype(int)
 
 
 def features_of(contexts: np.ndarray) -> np.ndarray:

@@ -98,9 +98,12 @@ def _verdict(summary: dict[str, Any]) -> str:
         only = "" if chosen is None else f"“{chosen}” was fitted. "
         return f"{only}Nothing was compared: the method was asked for by name."
     others = [row["name"] for row in rows if row["name"] != chosen]
+    won, than = "won", "less in the mean than those of “{}”, the second"
+    if summary["margin"] < 0:
+        won, than = "was kept", "more in the mean than those of “{}”, within one error"
     text = (
-        f"“{chosen}” won. Its decisions cost {summary['margin']:.4g} less in the mean "
-        f"than those of “{others[0]}”, the second"
+        f"“{chosen}” {won}. Its decisions cost {abs(summary['margin']):.4g} "
+        f"{than.format(others[0])}"
     )
     if "pairs_judged" in summary:
         text += f", on {_count(summary['pairs_judged'], 'held-out pair')}"

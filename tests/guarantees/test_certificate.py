@@ -148,6 +148,23 @@ def test_what_is_off_is_refused(policy, held_out, rows, options, says):
         policy.certify(data, against={}, **options)
 
 
+@pytest.mark.parametrize(
+    ("rival", "says"),
+    [
+        (lambda history: 3, "it is of type int"),
+        (
+            lambda history: fit((history[0][:, :1], history[1]), method="mmd"),
+            r"contexts of shape \(1,\)",
+        ),
+    ],
+)
+def test_a_rival_that_cannot_be_compared_is_refused(
+    policy, history, held_out, rival, says
+):
+    with pytest.raises(csg.DataError, match=says):
+        policy.certify(held_out, against={"it": rival(history)})
+
+
 def test_contexts_of_another_shape_are_refused(policy, held_out):
     with pytest.raises(csg.DataError, match=r"shape \(3,\)"):
         policy.certify((np.ones((120, 3)), held_out[1]))

@@ -188,3 +188,15 @@ def test_a_part_is_what_it_is_without_the_rows_that_it_has_not_seen():
         )
         if "mmd" not in one.name:  # held-out rows say when that is to stop
             assert mine == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.parametrize(("lead", "chosen"), [(0.1, "trusted"), (2.0, "other")])
+def test_a_trusted_candidate_gives_way_to_what_is_clearly_better(lead, chosen):
+    noise = np.array([-1.0, 1.0, -1.0, 1.0])  # its standard error is 0.5
+    losses = np.stack([5 + noise, np.full(4, 5 - lead)])
+
+    found = compared(["trusted", "other"], losses, trusted="trusted")
+
+    assert found["chosen"] == chosen
+    assert found["margin"] == pytest.approx(lead if chosen == "other" else -lead)
+    assert (found["confidence"] > 0.5) == (chosen == "other")

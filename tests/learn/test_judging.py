@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from pyomo_csg.learn.judging import best_of, mean_loss, true_losses
+from pyomo_csg.learn.judging import (
+    best_of,
+    losses_by_error,
+    mean_loss,
+    true_losses,
+)
 from pyomo_csg.learn.networks import Constant
-from pyomo_csg.learn.outcomes import Own, Pool
+from pyomo_csg.learn.outcomes import Errors, Own, Pool
 from tests.learn.test_direct import hard_to_serve, task_on
 
 ROWS = np.arange(8)
@@ -54,6 +59,18 @@ def test_the_mean_over_likely_outcomes_is_that_of_all(task):
     )
     drawn = mean_loss(task, at(task, 5.0, 5.0), ROWS, Pool(outcomes, ROWS))
     assert drawn == pytest.approx(expected, rel=0.2)
+
+
+def test_every_error_is_charged_for_in_the_mean_over_contexts(task):
+    frame = np.stack([np.linspace(4.0, 6.0, 8), np.ones(8)], axis=1)[:, :, None]
+    residuals = np.array([-1.0, 0.0, 0.5])
+    errors = Errors(frame, residuals[:, None], np.zeros(1), np.full(1, 6.9))
+
+    found = losses_by_error(task, at(task, 5.0, 5.0), ROWS, errors)
+
+    outcomes = np.minimum(frame[:, 0] + residuals, 6.9)
+    costs = 5.0 + 3 * np.maximum(outcomes - 5, 0)
+    assert found == pytest.approx(costs.mean(axis=0))
 
 
 @pytest.mark.parametrize("needs", [(5.0, 9.0), (4.0, 4.0)])
