@@ -27,7 +27,8 @@ class LossNet(nn.Module):
 
     One encoder reads each scenario and the outcome; the scenarios' codes are averaged, and
     a head makes a loss of the two codes (section 3.5 of the paper). Inputs are
-    standardised, outputs are in the model's units.
+    standardised, outputs are in the model's units. In between single precision will do,
+    at half the time: what it tells is a guess.
 
     Parameters
     ----------
@@ -51,8 +52,8 @@ class LossNet(nn.Module):
         head: Sequence[int] = (64, 64, 64),
     ):
         super().__init__()
-        self.encoder = mlp([numbers, *encoder])
-        self.head = mlp([2 * encoder[-1], *head, 1])
+        self.encoder = mlp([numbers, *encoder]).float()
+        self.head = mlp([2 * encoder[-1], *head, 1]).float()
         for name, shape in (
             ("center", (numbers,)),
             ("spread", (numbers,)),
@@ -71,12 +72,15 @@ class LossNet(nn.Module):
 
     def forward(self, scenarios: Tensor, weights: Tensor, outcomes: Tensor) -> Tensor:
         """Return losses (B,) of scenarios (B, K, p), weights (B, K), outcomes (B, p)."""
-        planned = (weights[..., None] * self._code(scenarios)).sum(-2)
+        codes = self._code(scenarios)
+        planned = (weights.to(codes.dtype)[..., None] * codes).sum(-2)
         codes = torch.cat([planned, self._code(outcomes)], dim=-1)
-        return self.loss_center + self.loss_spread * self.head(codes)[..., 0]
+        told = self.head(codes)[..., 0].double()
+        return self.loss_center + self.loss_spread * told
 
     def _code(self, numbers: Tensor) -> Tensor:
-        return self.encoder((numbers - self.center) / self.spread)
+        standard = (numbers - self.center) / self.spread
+        return self.encoder(standard.to(next(self.encoder.parameters()).dtype))
 
 
 @dataclass(frozen=True, eq=False)

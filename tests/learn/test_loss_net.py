@@ -24,7 +24,7 @@ WEIGHTS = torch.as_tensor(RNG.dirichlet(np.ones(4), 6))
 
 def loss_net(seed=0):
     with seeded(np.random.default_rng(seed)):
-        net = LossNet(3, (8, 5), (7,))
+        net = LossNet(3, (8, 5), (7,)).double()  # so that rounding hides nothing
     net.standardise([1.0, 2.0, 3.0], [0.5, 1.0, 2.0], np.array([100.0, 140.0]))
     return net
 
@@ -91,6 +91,18 @@ def test_nets_can_be_called_as_one_each_in_its_own_scale():
     found = Ensemble(nets)(*inputs)
     for s, net in enumerate(nets):
         assert torch.allclose(found[s], net(SCENARIOS, WEIGHTS, OUTCOMES), rtol=1e-12)
+
+
+def test_single_precision_tells_the_same_in_double():
+    net = loss_net()
+    exact = net(SCENARIOS, WEIGHTS, OUTCOMES)
+    net.encoder.float()
+    net.head.float()
+    found = net(SCENARIOS, WEIGHTS, OUTCOMES)
+    assert found.dtype == torch.float64
+    assert LossNet(3).head[0].weight.dtype == torch.float32
+    assert torch.allclose(found, exact, rtol=1e-6)
+    assert not torch.equal(found, exact)
 
 
 def test_labels_that_are_all_the_same_leave_the_scale_at_one():
