@@ -7,6 +7,8 @@ import sys
 import uuid
 from pathlib import Path
 
+from pyomo_csg.errors import DataError
+
 PARTIAL = ".partial"  # ends the name of a file that a kill left behind
 
 
@@ -27,3 +29,18 @@ def write_whole(file: Path, content: bytes) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def write_result(file: Path, content: bytes) -> None:
+    """Write a file that a user asked for; one that was there is kept until it is whole.
+
+    Raises
+    ------
+    DataError
+        If the system refuses it: no room, no right to write.
+    """
+    try:
+        write_whole(file, content)
+    except OSError as error:
+        found = f"{error.strerror or error}; make room for it, or give another place"
+        raise DataError(f"'{file}' cannot be written", [found]) from error

@@ -137,6 +137,7 @@ def fit(
         )
         count, found = fitter.fit(scenarios)
     used = {**identity.pop("settings"), **found.contest.get("settings", {})}
+    del identity["versions"]  # it is in the summary itself
     learned = Learned(
         found.network,
         method,
@@ -147,8 +148,8 @@ def fit(
             "scenarios": count,
             "context_shape": list(history.contexts.shape[1:]),
             "settings": dict(sorted(used.items())),
-            "identity": identity,
             "versions": versions(),
+            "identity": identity,
         },
         journal.table(),
         history.context_names,

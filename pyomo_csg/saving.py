@@ -21,7 +21,7 @@ from pyomo.core.base.block import BlockData
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.files import write_whole
+from pyomo_csg.files import write_result
 from pyomo_csg.learn.blueprint import custom_parts, describe, restore
 from pyomo_csg.learn.identity import versions
 from pyomo_csg.learn.learned import Learned
@@ -80,7 +80,7 @@ def save(path: str | os.PathLike[str], policy: Policy) -> None:
     if _header_size(data) > _MOST_HEADER:
         found = f"its summary and history take more than {_MOST_HEADER} bytes"
         raise _refusal("cannot be written", path, found)
-    write_whole(path, data)
+    write_result(path, data)
 
 
 def load(

@@ -19,8 +19,8 @@ from pyomo_csg.deciding import Sets
 from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.arguments import whole_problems
 from pyomo_csg.learn.descent import Schedule
-from pyomo_csg.learn.loss_net import seeded
 from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.seeding import seeded
 from pyomo_csg.learn.threads import one_thread
 from pyomo_csg.solve import Oracle, Solution
 

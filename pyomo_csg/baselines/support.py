@@ -17,10 +17,10 @@ from pyomo_csg.baselines.smooth_decision import KnownDecisions
 from pyomo_csg.baselines.training import Call, Features, Training
 from pyomo_csg.learn.arguments import whole_problems
 from pyomo_csg.learn.descent import Schedule
-from pyomo_csg.learn.loss_net import seeded
 from pyomo_csg.learn.networks import mlp
 from pyomo_csg.learn.omega import spread_of
 from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.seeding import seeded
 from pyomo_csg.learn.threads import one_thread
 from pyomo_csg.stages.arrays import scenario_array
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.files import write_whole
+from pyomo_csg.files import write_result
 
 _PARQUET = (".parquet", ".pq")
 _NO_PARQUET = "Parquet needs pyarrow: pip install 'pyomo-csg[parquet]'; or give a CSV"
@@ -50,10 +50,10 @@ def write_table(path: str | Path | None, table: pd.DataFrame) -> None:
         return
     path = Path(path)
     if path.suffix.lower() not in _PARQUET:
-        write_whole(path, table.to_csv(index=index).encode())
+        write_result(path, table.to_csv(index=index).encode())
         return
     try:
-        write_whole(path, table.to_parquet())
+        write_result(path, table.to_parquet())
     except ImportError:
         raise _refusal(path, "written", _NO_PARQUET) from None
 

@@ -23,6 +23,7 @@ from pyomo_csg.learn.networks import (
     TaskNet,
 )
 from pyomo_csg.learn.omega import Omega
+from pyomo_csg.learn.seeding import seeded
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +134,7 @@ def restore(
         problems[_MOST_PROBLEMS:] = [f"... and {len(more)} more"]
     if problems:
         raise DataError("The network does not fit its numbers", problems)
-    with torch.random.fork_rng(devices=[]):  # first weights are drawn, then replaced
+    with seeded():  # first weights are drawn, then replaced
         network = _built(description, copies)
     network.load_state_dict(dict(state))
     return network

@@ -13,6 +13,7 @@ from torch import nn
 
 from pyomo_csg.learn.linear import BoundedLinear, Linear
 from pyomo_csg.learn.networks import Constant, Feedforward, Recurrent
+from pyomo_csg.learn.seeding import seeded
 from pyomo_csg.learn.task import Task
 
 _CLUSTERS = 20
@@ -35,8 +36,7 @@ def new_body(
         Of the weights and the clusters.
     """
     inputs, number = task.contexts.shape[-1], int(seed.integers(2**31))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(number)
+    with seeded(number):
         if isinstance(kind, nn.Module):
             return copy.deepcopy(kind)
         body: Any = _made(task, kind, inputs)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyomo_csg.learn.ensemble import Ensemble
+from pyomo_csg.learn.seeding import seeded_at_first
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,8 @@ def descend(
     after_epoch : callable, optional
         Takes the epoch's number, from 1, and the members' losses (S,) in it.
     """
-    with torch.random.fork_rng(devices=[]):
-        # For modules that draw, such as Dropout; the order of rows is the same.
-        torch.manual_seed(int(rng.spawn(1)[0].integers(2**31)))
+    # For modules that draw, such as Dropout; the order of rows is the same.
+    with seeded_at_first(int(rng.spawn(1)[0].integers(2**31))):
         _descend(ensemble, loss, rows, schedule, rng, after_epoch)
 
 

@@ -13,6 +13,7 @@ from pyomo_csg.learn.descent import Schedule, descend
 from pyomo_csg.learn.ensemble import Ensemble
 from pyomo_csg.learn.networks import Feedforward, LocationScaleHead, Recurrent
 from pyomo_csg.learn.omega import spread_of
+from pyomo_csg.learn.seeding import seeded
 from pyomo_csg.learn.task import Task
 
 _HOLDOUT = 0.2
@@ -195,8 +196,7 @@ def _new(
     task: Task, targets: np.ndarray, positive: bool, stage: str, number: int
 ) -> Forecast:
     seed = int(task.rng(f"{stage} {number}").integers(2**31))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         network = _empty(task, positive)
     network.scale_to(task, targets)
     network.requires_grad_(True)

@@ -22,6 +22,15 @@ from pyomo_csg.learn.networks import FromFunction, LocationScale
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
 
+_PACKAGES = (
+    "pyomo-csg",
+    "pyomo",
+    "highspy",
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+)
 _FAULTS = (
     ArithmeticError,
     AttributeError,
@@ -55,17 +64,14 @@ def identity_of(
         "network": _described(network, history),
         "kernel": _kernel_digest(settings, history),
         "settings": {key: _plain(value) for key, value in asdict(settings).items()},
+        "versions": _packages(),
         **arguments,
     }
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what a policy's numbers depend on."""
-    packages = ("pyomo-csg", "pyomo", "highspy", "torch", "numpy", "scikit-learn")
-    return {
-        "python": platform.python_version(),
-        **{package: version(package) for package in packages},
-    }
+    """Return the versions of what a policy came about with."""
+    return {"python": platform.python_version(), **_packages()}
 
 
 def fingerprint(two_stage: TwoStageModel, outcome: np.ndarray) -> str:
@@ -83,6 +89,11 @@ def fingerprint(two_stage: TwoStageModel, outcome: np.ndarray) -> str:
     text = io.StringIO()
     two_stage.model.pprint(text)
     return hashlib.sha256(text.getvalue().encode()).hexdigest()
+
+
+def _packages() -> dict[str, str]:
+    """Return the versions of what a policy's numbers depend on."""
+    return {package: version(package) for package in _PACKAGES}
 
 
 def _described(network: Any, history: History) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from pyomo_csg.learn.descent import Schedule, descend
 from pyomo_csg.learn.ensemble import Ensemble
 from pyomo_csg.learn.networks import mlp
 from pyomo_csg.learn.omega import spread_of
+from pyomo_csg.learn.seeding import seeded
 from pyomo_csg.learn.task import Task
 
 # Batches are so many times those of a Task-Net: about as good, in a quarter of the steps.
@@ -205,11 +205,3 @@ def train_loss_nets(
             lambda _, losses: bar.step(loss=float(losses.mean())),
         )
     return [net for net in ensemble.members() if isinstance(net, LossNet)]
-
-
-@contextmanager
-def seeded(rng: np.random.Generator) -> Iterator[None]:
-    """Draw new weights from a generator, and leave torch's own random numbers alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(rng.integers(2**31)))
-        yield

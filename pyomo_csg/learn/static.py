@@ -20,10 +20,10 @@ from pyomo_csg.learn.loss_net import (
     LossNet,
     Samples,
     new_loss_nets,
-    seeded,
     train_loss_nets,
 )
 from pyomo_csg.learn.mmd import generator, heads_of, size_of_mmd
+from pyomo_csg.learn.seeding import seeded
 from pyomo_csg.learn.task import Task
 
 GRID = ("0.01x", "0.1x", "1x", "10x")  # lambdas to choose from

@@ -11,7 +11,7 @@ from string import Template
 from typing import Any
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.files import write_whole
+from pyomo_csg.files import write_result
 from pyomo_csg.policy import Policy
 from pyomo_csg.report.content import content_of
 
@@ -36,7 +36,7 @@ def write_page(path: str | os.PathLike[str], policy: Policy, data: Any = None) -
     if not path.parent.is_dir():
         found = f"there is no folder '{path.parent}'; make it first"
         raise DataError(f"'{path}' cannot be written", [found])
-    write_whole(path, rendered(policy, data).encode())
+    write_result(path, rendered(policy, data).encode())
 
 
 def rendered(policy: Policy, data: Any = None) -> str:

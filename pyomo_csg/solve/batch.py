@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
-import sys
 import threading
 import uuid
 from collections import OrderedDict
@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from concurrent.futures import (
     BrokenExecutor,
     Executor,
-    Future,
     ProcessPoolExecutor,
     ThreadPoolExecutor,
-    as_completed,
 )
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,9 +23,12 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from pyomo_csg.errors import SolveError
+from pyomo_csg.locks import process_wide_lock
 from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.engine import Stats
 from pyomo_csg.solve.highs_engine import HighsEngine
+from pyomo_csg.solve.ordering import in_order
+from pyomo_csg.solve.pools import GaveUpError, pool_like, submitted
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +82,7 @@ class Recipe:
 
 
 _worker = threading.local()
+_pyomo = process_wide_lock()  # of Pyomo's interfaces, which threads must not share
 
 
 def work(
@@ -93,18 +96,24 @@ def work(
 
     A fresh one is not kept: its answers owe nothing, to the last bit, to earlier cases.
     """
-    if fresh:
-        engine = replace(recipe, bases={}).engine()
-        return getattr(engine, method)(*arrays, **constants), engine.stats
+    with _pyomo if recipe.compiled is None else nullcontext():
+        if fresh:
+            engine = replace(recipe, bases={}).engine()
+        else:
+            engine = _kept(recipe)
+        answer = getattr(engine, method)(*arrays, **constants)
+        return answer, engine.stats.taken()
+
+
+def _kept(recipe: Recipe) -> Any:
+    """Return this thread's engine."""
     engines = _worker.__dict__.setdefault("engines", OrderedDict())
     if recipe.name not in engines:
         engines[recipe.name] = recipe.engine()
     engines.move_to_end(recipe.name)
     if len(engines) > _MOST_ENGINES:
         engines.popitem(last=False)
-    engine = engines[recipe.name]
-    answer = getattr(engine, method)(*arrays, **constants)
-    return answer, engine.stats.taken()
+    return engines[recipe.name]
 
 
 class Batch:
@@ -123,6 +132,7 @@ class Batch:
         self._recipe = recipe
         self._workers = workers
         self._executor = executor
+        self._lock, self._process = threading.Lock(), os.getpid()
         if executor is None and workers > 1:
             # HiGHS runs outside Python's lock; Pyomo's interfaces share global state.
             pool: Any = ThreadPoolExecutor if recipe.compiled else ProcessPoolExecutor
@@ -149,13 +159,41 @@ class Batch:
             Whether answers are to be the same to the last bit whatever was asked before
             and however many workers there are.
         """
-        count = len(arrays[0])
-        if not fresh and self._is_short(count, method):
+        self._settle_in()
+        if fresh:
+            return self._run_fresh(method, arrays, progress, constants)
+        if self._is_short(len(arrays[0]), method):
             answer, stats = work(
                 self._recipe, method, arrays, {**constants, "first": 0}
             )
-            self.stats.add(stats)
+            self.count(stats)
             return list(answer[:-1]), answer[-1]
+        return self._run_chunks(method, arrays, progress, constants)
+
+    def _run_fresh(
+        self, method: str, arrays: list[np.ndarray], progress: bool, constants: dict
+    ) -> tuple[list[Any], dict[int, Any]]:
+        """Answer all cases, in an order of their own."""
+        cases, places = in_order(arrays)
+        arrays = [array[cases] for array in arrays]
+        try:
+            found, troubles = self._run_chunks(
+                method, arrays, progress, constants, fresh=True
+            )
+        except SolveError as error:
+            raise _dead(int(cases[error.case])) from None
+        mine = {i: troubles[p] for i, p in enumerate(places.tolist()) if p in troubles}
+        return [array[places] for array in found], mine
+
+    def _run_chunks(
+        self,
+        method: str,
+        arrays: list[np.ndarray],
+        progress: bool,
+        constants: dict,
+        fresh: bool = False,
+    ) -> tuple[list[Any], dict[int, Any]]:
+        count = len(arrays[0])
         cut = self._fresh_chunks if fresh else self._chunks
         chunks = list(cut(count, method))
         pieces: dict[int, Any] = {}
@@ -171,9 +209,23 @@ class Batch:
                 method, arrays, chunks, constants, fresh
             ):
                 pieces[number] = answer
-                self.stats.add(stats)
+                self.count(stats)
                 bar.update(chunks[number].stop - chunks[number].start)
         return _joined(chunks, pieces)
+
+    def count(self, stats: Stats) -> None:
+        """Add what was done to ``stats``."""
+        with self._lock:
+            self.stats.add(stats)
+
+    def _settle_in(self) -> None:
+        """Take workers of this process's own, where it was forked: it has none of them."""
+        if self._process == os.getpid():
+            return
+        self._lock = threading.Lock()
+        if isinstance(self._executor, ThreadPoolExecutor | ProcessPoolExecutor):
+            self._executor = pool_like(self._executor)
+        self._process = os.getpid()
 
     def _is_short(self, count: int, method: str) -> bool:
         """Whether to answer at once, in this thread: there would be a single chunk."""
@@ -212,36 +264,36 @@ class Batch:
             return self._recipe, method, cases, {**constants, **first}, fresh
 
         left, deaths = set(range(len(chunks))), 0
-        while self._executor is not None and left:
+        while (executor := self._executor) is not None and left:
             try:
-                for number, answer, stats in _submitted(
-                    self._executor, arguments, sorted(left)
+                for number, (answer, stats) in submitted(
+                    executor, work, arguments, sorted(left)
                 ):
                     left.discard(number)
                     yield number, answer, stats
             except BrokenExecutor:
                 deaths += 1
                 if deaths > _MOST_DEATHS:
-                    raise _dead(chunks[min(left)]) from None
-                self._replace(self._executor)
-            except _GaveUpError as error:
-                raise _dead(chunks[error.number]) from None
+                    raise _dead(chunks[min(left)].start) from None
+                self._replace(executor)
+            except GaveUpError as error:
+                raise _dead(chunks[error.number].start) from None
         for number in sorted(left):
             yield (number, *work(*arguments(number)))
 
     def _replace(self, broken: Executor) -> None:
         """Take a pool like one that died; go on in this process without any other."""
-        if isinstance(broken, ProcessPoolExecutor):
-            logger.warning(
-                "A worker died; its pool is replaced, its cases solved again"
-            )
-            pool: Any = broken
-            self._executor = ProcessPoolExecutor(
-                pool._max_workers, pool._mp_context, pool._initializer, pool._initargs
-            )
-        else:
-            logger.warning("The executor broke; the rest is solved in this process")
-            self._executor = None
+        with self._lock:
+            if self._executor is not broken:
+                return  # another thread has seen to it
+            if isinstance(broken, ProcessPoolExecutor):
+                logger.warning(
+                    "A worker died; its pool is replaced, its cases solved again"
+                )
+                self._executor = pool_like(broken)
+            else:
+                logger.warning("The executor broke; the rest is solved in this process")
+                self._executor = None
 
 
 def _most_cases(compiled: CompiledModel | None, method: str) -> int:
@@ -252,49 +304,8 @@ def _most_cases(compiled: CompiledModel | None, method: str) -> int:
     return _MOST_MIXED_CASES if branches else _MOST_CASES
 
 
-class _GaveUpError(Exception):
-    """An executor that replaces its own workers gave a chunk up: it kills them all."""
-
-    def __init__(self, number: int):
-        super().__init__(number)
-        self.number = number
-
-
-def _dead(chunk: slice) -> SolveError:
-    return SolveError(chunk.start, "worker died", "again and again")
-
-
-def _submitted(
-    executor: Executor, arguments: Any, numbers: list[int]
-) -> Iterator[tuple[int, Any, Stats]]:
-    """Submit chunks and yield their answers as they come."""
-    futures: dict[Future, int] = {}
-    try:
-        for number in numbers:
-            futures[executor.submit(work, *arguments(number))] = number
-        for future in _completed(futures):
-            try:
-                answer, stats = future.result()
-            except _killed() as error:
-                raise _GaveUpError(futures[future]) from error
-            yield futures[future], answer, stats
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
-
-
-def _killed() -> tuple[type[Exception], ...]:
-    """Return what Dask, if it is in use, raises for a task that kills its workers."""
-    dask = sys.modules.get("distributed")
-    return () if dask is None else (dask.KilledWorker,)
-
-
-def _completed(futures: dict[Future, int]) -> Iterator[Future]:
-    """As ``as_completed``, which knows only the standard library's futures."""
-    if all(isinstance(future, Future) for future in futures):
-        return as_completed(futures)
-    return iter(futures)
+def _dead(case: int) -> SolveError:
+    return SolveError(case, "worker died", "again and again")
 
 
 def _joined(

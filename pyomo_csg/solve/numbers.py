@@ -12,6 +12,9 @@ from pyomo.repn.linear import LinearRepnVisitor
 from pyomo.repn.util import VarRecorder
 from scipy import sparse
 
+from pyomo_csg.locks import process_wide_lock
+
+_sympy = process_wide_lock()  # which imports names into tables that all threads see
 _DENSE = 10**6  # entries up to which slopes are a plain array, which multiplies faster
 
 
@@ -85,7 +88,8 @@ class Functions:
     def _compiled(self, exprs: list[Any]) -> Any:
         import sympy
 
-        return sympy.lambdify(self._symbols, exprs, modules="numpy", cse=True)
+        with _sympy:
+            return sympy.lambdify(self._symbols, exprs, modules="numpy", cse=True)
 
     @staticmethod
     def _stack(values: Any, count: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from functools import lru_cache, partial
 from typing import Any
 
+import cloudpickle
 import numpy as np
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.transformation import TransformationFactory
@@ -39,7 +40,9 @@ class Oracle:
     The model is compiled to arrays once; programs are put together from them for any
     number of scenarios and solved by HiGHS, whose objects, bases and incumbents are kept
     from case to case. Losses and costs are to be minimised whatever the model's sense: a
-    maximised model's profits are negated.
+    maximised model's profits are negated. Several threads may use one oracle, but
+    ``failures`` and ``audit`` are those of whichever asked last. It can be pickled; an
+    executor is not kept then.
 
     Parameters
     ----------
@@ -103,6 +106,11 @@ class Oracle:
         self.failures: list[SolveError] = []
         self.audit: Audit | None = None
 
+    def __reduce__(self) -> Any:
+        solver, _, workers, options = self._settings
+        model = cloudpickle.dumps(self.two_stage.model)
+        return _unpickled, (type(self), model, solver, workers, options)
+
     def on(self, model: BlockData) -> Oracle:
         """Return an oracle of another annotated model, solved in the same way."""
         return Oracle(model, *self._settings)
@@ -144,8 +152,8 @@ class Oracle:
             Whether long batches show a bar.
         fresh : bool, optional
             Whether to forget the bases and incumbents of earlier cases, at some cost:
-            answers are then the same to the last bit whatever was asked before and
-            however many workers there are.
+            answers are then the same to the last bit whatever was asked before, in
+            whatever order the cases come and however many workers there are.
 
         Returns
         -------
@@ -314,8 +322,6 @@ class Oracle:
         if solver == "highs":
             self._compiled = compile_model(self.two_stage)
             return Recipe(solver, check_options(options, basis=True), self._compiled)
-        import cloudpickle
-
         from pyomo_csg.solve.appsi_solvers import SolverKind
 
         SolverKind(solver, options)  # refuses what is not there
@@ -395,7 +401,8 @@ class Oracle:
         try:
             return self._batch.run(method, arrays, progress, **constants)
         finally:
-            self.stats.total_seconds += time.perf_counter() - start
+            spent = time.perf_counter() - start
+            self._batch.count(Stats(total_seconds=spent))
 
     def _settle(
         self, troubles: dict[int, Any], on_error: str, program: Callable[[int], Any]
@@ -451,6 +458,12 @@ class Oracle:
         return TransformationFactory(f"csg.{name}").create_using(
             self.two_stage.model, **options
         )
+
+
+def _unpickled(
+    kind: type[Oracle], model: bytes, solver: str, workers: int, options: Any
+) -> Oracle:
+    return kind(cloudpickle.loads(model), solver, None, workers, options)
 
 
 @lru_cache

@@ -1,0 +1,43 @@
+"""torch's random numbers, of which a process has one stream: lent, and given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from pyomo_csg.locks import process_wide_lock
+
+_stream = process_wide_lock()
+
+
+@contextmanager
+def seeded(seed: int | np.random.Generator = 0) -> Iterator[None]:
+    """Let this thread alone draw, from a seed or one that is drawn; then put all back.
+
+    For what is soon done, such as new weights.
+    """
+    number = seed if isinstance(seed, int) else int(seed.integers(2**31))
+    with _stream, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(number)
+        yield
+
+
+@contextmanager
+def seeded_at_first(number: int) -> Iterator[None]:
+    """Seed, and put all back in the end, but let other threads draw meanwhile.
+
+    For a descent, which takes long: only a module of a user's own draws in it, such as
+    one with Dropout. Two descents at once, in threads of a process, leave its draws to
+    chance; all else is the same.
+    """
+    with _stream:
+        before = torch.get_rng_state()
+        torch.manual_seed(number)
+    try:
+        yield
+    finally:
+        with _stream:
+            torch.set_rng_state(before)
