@@ -8,9 +8,10 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from pyomo_csg.locks import process_wide_lock
+from pyomo_csg.locks import SharedChange, process_wide_lock
 
 _stream = process_wide_lock()
+_lent = SharedChange(lambda: torch.random.fork_rng(devices=[]), _stream)
 
 
 @contextmanager
@@ -33,11 +34,7 @@ def seeded_at_first(number: int) -> Iterator[None]:
     one with Dropout. Two descents at once, in threads of a process, leave its draws to
     chance; all else is the same.
     """
-    with _stream:
-        before = torch.get_rng_state()
-        torch.manual_seed(number)
-    try:
-        yield
-    finally:
+    with _lent:
         with _stream:
-            torch.set_rng_state(before)
+            torch.manual_seed(number)
+        yield

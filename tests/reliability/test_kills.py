@@ -95,11 +95,11 @@ def test_a_file_for_which_there_is_no_room_leaves_the_old_one_whole(policy, what
 
 
 def test_a_fit_on_a_full_disk_goes_on_when_there_is_room(policy):
-    with small_disk(2**18) as (disk, code):
+    with small_disk(2**22) as (disk, code):
         if code != errno.ENOSPC:
             pytest.skip("a disk of its own needs the right to mount")
         filler = disk / "filler"
-        filler.write_bytes(bytes(2**18 - 5 * 4096))
+        filler.write_bytes(bytes(2**22 - 8 * 4096))
         with pytest.raises(csg.DataError, match="No space left on device; give a") as e:
             fit(PAIRS, method="static", checkpoint=disk / "run")
         kept = contents(disk / "run")
@@ -172,13 +172,13 @@ def test_a_checkpoint_of_a_later_format_is_refused(tmp_path):
 def test_a_damaged_stage_of_a_checkpoint_is_made_again(policy, tmp_path, caplog):
     options = {"method": "static", "checkpoint": tmp_path}
     fit(PAIRS, **options)
-    whole = contents(tmp_path)
-    for file in tmp_path.glob("*.safetensors"):
+    stages = list(tmp_path.glob("*.safetensors"))
+    for file in stages:
         content = bytearray(file.read_bytes())
         content[-1] ^= 1
         file.write_bytes(content)
 
-    assert_same(fit(PAIRS, **options), policy)
+    for _ in range(2):
+        assert_same(fit(PAIRS, **options), policy)
 
-    assert caplog.text.count("is damaged and computed anew") == len(whole) - 2
-    assert contents(tmp_path) == whole
+    assert caplog.text.count("is damaged and computed anew") == len(stages) > 3

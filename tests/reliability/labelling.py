@@ -1,0 +1,58 @@
+"""Batch after batch of CEP1 labels in one process: bits, memory and CPU time."""
+
+import os
+import time
+from functools import cache
+
+import numpy as np
+
+import pyomo_csg as csg
+from models import cep1
+from tests.benchmarks.oracle import pairs
+
+SIZE = 500  # labels a batch
+
+
+@cache
+def known():
+    """Return scenarios (n, 5, p) and outcomes (n, p), of which batches are drawn."""
+    return pairs(cep1, 2000, 5)
+
+
+def cases(number):
+    """Return the scenarios (SIZE, 5, p) and outcomes (SIZE, p) of a batch."""
+    rng = np.random.default_rng(number)
+    scenarios, outcomes = known()
+    rows = rng.integers(len(scenarios), size=SIZE)
+    factors = rng.uniform(0.98, 1.02, scenarios[rows].shape)
+    return scenarios[rows] * factors, outcomes[rows]
+
+
+def labels(oracle, number, order=None, **options):
+    """Return the losses (SIZE,) of a batch, asked in an order of its cases."""
+    order = np.arange(SIZE) if order is None else order
+    scenarios, outcomes = cases(number)
+    losses = np.empty(SIZE)
+    losses[order] = oracle.loss(
+        scenarios[order], outcomes[order], progress=False, **options
+    )
+    return losses
+
+
+def run(numbers, shuffled=False, **options):
+    """Label batches; return losses by their number, CPU seconds and resident bytes."""
+    oracle, rng = csg.Oracle(cep1.build()), np.random.default_rng(7)
+    found, seconds, resident = {}, [], []
+    for number in numbers:
+        order = rng.permutation(SIZE) if shuffled else None
+        start = time.process_time()
+        found[number] = labels(oracle, number, order, **options)
+        seconds.append(time.process_time() - start)
+        resident.append(resident_bytes())
+    return found, np.array(seconds), np.array(resident)
+
+
+def resident_bytes():
+    """Return the memory of this process that is not swapped out, by Linux."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
