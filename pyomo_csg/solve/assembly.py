@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -159,6 +159,19 @@ class Stack:
     def values_of(self, points: np.ndarray) -> np.ndarray:
         """Return what points (n, columns), one of each program, cost."""
         return (self.cost * points).sum(axis=1) + self.offset
+
+
+Program = TypeVar("Program", Arrays, Stack)
+
+
+def held_at(program: Program, places: np.ndarray, x: np.ndarray) -> Program:
+    """Return programs whose columns at some places (columns,) are held at points, rounded."""
+    values = np.rint(x)
+    return replace(
+        program,
+        column_lower=np.where(places, values, program.column_lower),
+        column_upper=np.where(places, values, program.column_upper),
+    )
 
 
 class Layout:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 _FEASIBILITY = 1e-9
-_ROUNDING = 4e-15
+_ROUNDING = 1e-12  # of the largest terms that a place is a sum of
 
 
 class Sides:
@@ -29,7 +29,6 @@ class Sides:
     ):
         self._still = len(still[0])
         self._bounds = still, moving
-        self._loose = (_loosened(*still), _loosened(*moving))
         self._finite = [
             np.concatenate([np.isfinite(s), np.isfinite(m).any(axis=1)])
             for s, m in zip(still, moving, strict=True)
@@ -41,8 +40,10 @@ class Sides:
 
     def in_order(self) -> np.ndarray:
         """Say for which cases (n,) no lower side is above its upper one."""
-        (low, high), (lower, upper) = self._loose
-        return np.asarray((lower <= upper).all(axis=0) & (low <= high).all())
+        (low, high), (lower, upper) = self._bounds
+        return np.asarray(
+            _ordered(lower, upper).all(axis=0) & _ordered(low, high).all()
+        )
 
     def answer(self, basis: Basis, cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Say which of the cases the basis fits, and what those cost."""
@@ -52,7 +53,8 @@ class Sides:
             fits &= np.isfinite(values).all(axis=0) & np.isfinite(still).all()
             still, values = np.nan_to_num(still), np.nan_to_num(values)
         if fits.any():
-            self._admit(basis, _moved(basis, still, values), cases, fits)
+            moved, slack = _moved(basis, still, values), _slack(basis, still, values)
+            self._admit(basis, moved, slack, cases, fits)
         costs = (basis.price[first:] @ values)[fits] + basis.price[:first] @ still
         return fits, costs
 
@@ -97,19 +99,24 @@ class Sides:
         return values
 
     def _admit(
-        self, basis: Basis, moved: np.ndarray, cases: np.ndarray, fits: np.ndarray
+        self,
+        basis: Basis,
+        moved: np.ndarray,
+        slack: np.ndarray,
+        cases: np.ndarray,
+        fits: np.ndarray,
     ) -> None:
         """Keep the cases in which the basic places stay within their sides."""
-        for row, place in zip(moved, basis.basic, strict=True):
+        for row, place, free in zip(moved, basis.basic, slack, strict=True):
             if self._finite[0][place]:
-                fits &= row >= self._side(0, place, cases)
+                fits &= row >= self._side(0, place, cases) - free
             if self._finite[1][place]:
-                fits &= row <= self._side(1, place, cases)
+                fits &= row <= self._side(1, place, cases) + free
 
     def _side(self, which: int, place: int, cases: np.ndarray) -> Any:
         if place < self._still:
-            return self._loose[0][which][place]
-        side = self._loose[1][which][place - self._still]
+            return self._bounds[0][which][place]
+        side = self._bounds[1][which][place - self._still]
         return side if len(cases) == len(side) else side.take(cases, mode="clip")
 
 
@@ -120,12 +127,20 @@ def _moved(basis: Basis, still: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.asarray(moved)
 
 
-def _loosened(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Move the sides apart by what counts as feasible, which is what HiGHS takes."""
-    return (
-        lower - (_FEASIBILITY + _ROUNDING * np.abs(lower)),
-        upper + (_FEASIBILITY + _ROUNDING * np.abs(upper)),
-    )
+def _slack(basis: Basis, still: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return by how much basic places (basic,) may miss their sides, for rounding.
+
+    Not by an absolute tolerance: in small units that would be much.
+    """
+    largest = np.abs(values).max(axis=1, initial=0.0)
+    terms = np.abs(basis.response) @ np.concatenate([np.abs(still), largest])
+    return np.asarray(np.minimum(_FEASIBILITY, _ROUNDING * terms))
+
+
+def _ordered(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Say where no lower side is above the upper, but for what a solver lets pass."""
+    size = 1 + np.minimum(np.abs(lower), np.abs(upper))
+    return np.asarray(lower - upper <= _FEASIBILITY * size)
 
 
 @dataclass(eq=False)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import highspy
 import numpy as np
 
-from pyomo_csg.solve.assembly import Arrays, Blocks, Layout
+from pyomo_csg.solve.assembly import Arrays, Blocks, Layout, Stack
+from pyomo_csg.solve.careful import Careful, not_exact
+from pyomo_csg.solve.checking import Checker
 from pyomo_csg.solve.compiling import CompiledModel
-from pyomo_csg.solve.cut import CutLayout, SearchLayout
-from pyomo_csg.solve.engine import Found, SolverTrouble, Stats
+from pyomo_csg.solve.cut import SearchLayout
+from pyomo_csg.solve.engine import Found, SolverTrouble, Stats, Troubles
 from pyomo_csg.solve.face import on_face
-from pyomo_csg.solve.highs import PRIMAL_SIMPLEX, HighsProgram
+from pyomo_csg.solve.highs import (
+    PRIMAL_SIMPLEX,
+    HighsProgram,
+    unpacked,
+    with_prices,
+)
 
-_SLACK = 1e-9  # of the cut
 _CUT = 1e-9  # what a point may cost more and count as an optimum
 _ROUNDING = 1e-13
 
@@ -24,8 +29,8 @@ _ROUNDING = 1e-13
 class FaceProgram:
     """A linear program on the optimal face of zeta-SAA, kept in HiGHS.
 
-    Where rows are in such different units that a dual passes for zero, the face is too
-    wide: if the point found on it is no optimum, a cut joins it.
+    If the point found on it is no optimum of zeta-SAA, the face is too wide: there is no
+    answer then.
 
     Parameters
     ----------
@@ -37,9 +42,8 @@ class FaceProgram:
     """
 
     def __init__(self, layout: Layout, stats: Stats, options: Mapping[str, Any]):
-        self._layout = layout
         lean = {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX, **options}
-        self._context = stats, lean
+        self.careful = Careful(layout, Checker(layout), stats, options)
         self._program = HighsProgram(layout, stats, lean, relaxed=True, scaled=True)
 
     @property
@@ -47,10 +51,8 @@ class FaceProgram:
         """The HiGHS object that has the face."""
         return self._program.highs
 
-    def best(
-        self, found: Found, saa: Arrays, arrays: Arrays, basis: Any
-    ) -> tuple[np.ndarray, bool]:
-        """Return the best point on a face, and whether the face alone held it there.
+    def best(self, found: Found, saa: Arrays, arrays: Arrays, basis: Any) -> np.ndarray:
+        """Return the best point on a face.
 
         Parameters
         ----------
@@ -63,39 +65,27 @@ class FaceProgram:
         basis : HighsBasis, optional
             To start from. Default: the last one.
         """
+        self.run(arrays, basis)
+        x, _, prices = self._program.solution()
+        x, _ = self.careful.settled(arrays, x, prices, clear=False)
+        if excess(saa, x[: len(saa.cost)], found.value) > 0:
+            raise not_exact()
+        return x
+
+    def run(self, arrays: Arrays, basis: Any) -> None:
+        """Solve on a face, from a basis."""
         self._program.load(arrays)
         self._program.start_from(basis)
         self._program.run()
-        x = self._program.point()
-        if excess(saa, x[: len(saa.cost)], found.value) > 0:
-            return self._with_cut(found, saa, arrays), False
-        return x, True
 
-    def _with_cut(self, found: Found, saa: Arrays, arrays: Arrays) -> np.ndarray:
-        """Return the best point on the face that also keeps a cut."""
-        unit = size_of(saa, found.x, found.value)
-        # HiGHS lets a row be broken by 1e-9: of small values that would be too much.
-        scale = 1 / min(1.0, unit) if unit else 1.0
-        limit = found.value + _SLACK * unit - saa.offset
-        cut = self._cut_layout.cut(arrays, scale * saa.cost, scale * limit)
-        self._cut_program.load(cut)
-        self._cut_program.run()
-        x = self._cut_program.point()
-        over = excess(saa, x[: len(saa.cost)], found.value, 2 * _CUT)
-        if over > 0:
-            raise SolverTrouble(
-                "cut broken",
-                f"the point found costs {over:g} more than the optimum {found.value:g}",
-            )
-        return x
+    def packed(self) -> bytes:
+        """Return the point just found, and what rows cost there."""
+        return self._program.packed(with_prices)
 
-    @cached_property
-    def _cut_layout(self) -> CutLayout:
-        return CutLayout(self._layout)
-
-    @cached_property
-    def _cut_program(self) -> HighsProgram:
-        return HighsProgram(self._cut_layout, *self._context, relaxed=True, scaled=True)
+    @property
+    def scale(self) -> float:
+        """What costs were multiplied by."""
+        return self._program.scale
 
 
 class FaceSearch:
@@ -128,11 +118,53 @@ class FaceSearch:
         """Return the least cost under the outcome on the face of an optimum."""
         assert found.column_dual is not None and found.row_dual is not None
         duals = (found.column_dual, found.row_dual)
-        arrays = on_face(self._layout.searching(blocks, outcome), duals, saa.cost)
-        x, held = self._face.best(found, saa, arrays, self._started(basis))
-        if held:
-            self._keep_outcome_basis()
+        arrays = on_face(self._layout.searching(blocks, outcome), duals)
+        x = self._face.best(found, saa, arrays, self._started(basis))
+        self._keep_outcome_basis()
         return float(arrays.cost @ x) + arrays.offset
+
+    def search_many(
+        self,
+        saa: Stack,
+        values: np.ndarray,
+        duals: tuple[np.ndarray, np.ndarray],
+        bases: list[Any],
+        blocks: Blocks,
+        outcomes: Blocks,
+    ) -> tuple[np.ndarray, Troubles]:
+        """As :meth:`search`, for many cases; all that is not HiGHS is done at once.
+
+        Parameters
+        ----------
+        saa : Stack
+        values : array (n,)
+            Optima of zeta-SAA.
+        duals : tuple of arrays (n, columns), (n, rows)
+        bases : list of HighsBasis
+        blocks, outcomes : Blocks
+            With two leading axes; outcomes have one block each.
+        """
+        stack = on_face(self._layout.searching_many(blocks, outcomes), duals)
+        found, scale, troubles = [], [], Troubles()
+        for i, (arrays, basis) in enumerate(zip(stack, bases, strict=True)):
+            try:
+                self._face.run(arrays, self._started(basis))
+                found.append(self._face.packed())
+                self._keep_outcome_basis()
+            except SolverTrouble as trouble:
+                troubles[i] = trouble
+                found.append(b"")
+            scale.append(self._face.scale)
+        columns = self._layout.columns
+        numbers = unpacked(found, columns + self._layout.rows)
+        x, prices = numbers[:, :columns], numbers[:, columns:]
+        prices = prices / np.array(scale)[:, None]
+        _, failed = self._face.careful.settle(stack, x, prices, clear=False)
+        troubles.update(failed)
+        over = excess(saa, x[:, : self._layout.scenario_columns], values)
+        for i in map(int, np.flatnonzero(over > 0)):
+            x[i], troubles[i] = np.nan, not_exact()
+        return stack.values_of(x), troubles
 
     def _started(self, saa: Any) -> Any:
         """Return the basis of zeta-SAA's optimum, which lies on the face."""
@@ -159,15 +191,18 @@ class FaceSearch:
             self._outcome_basis = (column_states, row_states)
 
 
-def size_of(saa: Arrays, x: np.ndarray, value: float) -> float:
-    """Return what tolerances on a value are relative to."""
-    return max(min(1.0, float(np.abs(saa.cost * x).sum())), abs(value))
+def size_of(saa: Arrays | Stack, x: np.ndarray, value: Any) -> Any:
+    """Return what tolerances on values (...) are relative to."""
+    paid = np.abs(saa.cost * x).sum(axis=-1)
+    return np.maximum(np.minimum(1.0, paid), np.abs(value))
 
 
-def excess(saa: Arrays, x: np.ndarray, value: float, relative: float = _CUT) -> float:
-    """Return by how much a point costs more than an optimum, 0 within rounding."""
+def excess(
+    saa: Arrays | Stack, x: np.ndarray, value: Any, relative: float = _CUT
+) -> np.ndarray:
+    """Return by how much points (...) cost more than optima, 0 within rounding."""
     terms = saa.cost * x
-    over = float(terms.sum()) + saa.offset - value
-    rounding = _ROUNDING * float(np.abs(terms).sum())
+    over = terms.sum(axis=-1) + saa.offset - value
+    rounding = _ROUNDING * np.abs(terms).sum(axis=-1)
     allowed = relative * size_of(saa, x, value) + rounding
-    return over if over > allowed else 0.0
+    return np.where(over > allowed, over, 0.0)

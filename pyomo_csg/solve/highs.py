@@ -7,7 +7,7 @@ import math
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import highspy
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from pyomo_csg.errors import DataError
 from pyomo_csg.solve.assembly import Arrays
 from pyomo_csg.solve.engine import SolverTrouble, Stats
+from pyomo_csg.solve.shape import Shape
 
 _STATUS = highspy.HighsModelStatus
 _NAMES = {
@@ -101,6 +102,11 @@ def columns_only(found: Any) -> list[float]:
     return found.col_value
 
 
+def with_prices(found: Any) -> list[float]:
+    """Return the columns' values and the rows' duals."""
+    return [*found.col_value, *found.row_dual]
+
+
 def with_duals(found: Any) -> list[float]:
     """Return the columns' values, the columns' duals and the rows' duals."""
     return [*found.col_value, *found.col_dual, *found.row_dual]
@@ -120,16 +126,6 @@ def unpacked(packed: Sequence[bytes], width: int) -> np.ndarray:
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:
     return one is other or one.tobytes() == other.tobytes()  # sooner than by number
-
-
-class Shape(Protocol):
-    """The size, the pattern column by column, and the integers of a program."""
-
-    columns: int
-    rows: int
-    start: np.ndarray
-    index: np.ndarray
-    integer: np.ndarray
 
 
 class HighsProgram:

@@ -20,7 +20,7 @@ from pyomo_csg.solve.engine import (
     solve_each,
 )
 from pyomo_csg.solve.integer import IntegerStrategy
-from pyomo_csg.solve.linear import LinearStrategy
+from pyomo_csg.solve.linear import LinearSolved, LinearStrategy
 from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticStrategy
 from pyomo_csg.solve.recourse import RecourseSolver
 from pyomo_csg.solve.sensitivity import (
@@ -81,7 +81,7 @@ class HighsEngine:
         """
         blocks = evaluate(self._compiled, scenarios)
         keys = _keys(keys, first, len(weights))
-        solved = self._solve_many(blocks, weights, keys, certify=False)
+        solved = self._solve_many(blocks, weights, keys)
         found, troubles = (
             (solved.decisions, solved.values, solved.bounds),
             solved.troubles,
@@ -122,7 +122,7 @@ class HighsEngine:
 
         ``kind`` is as in :meth:`pyomo_csg.Oracle.loss`.
         """
-        search = kind != "recourse"
+        search, worst = kind != "recourse", kind == "pessimistic"
         blocks = evaluate(self._compiled, scenarios)
         strategy = self._strategy(scenarios.shape[1])
         if search and not isinstance(strategy, LinearStrategy):
@@ -144,14 +144,39 @@ class HighsEngine:
         # Where the decision at hand has no recourse another optimum may have one.
         left = np.flatnonzero(solved & np.isnan(losses))
         if len(left):
-            losses[left], _, failed = self._searched(
-                strategy, blocks[left], weights[left], outcomes[left], kind
-            )
+            if isinstance(found, LinearSolved) and not worst:
+                losses[left], failed = self._on_faces(
+                    found, left, blocks[left], outcomes[left]
+                )
+            else:
+                losses[left], _, failed = self._searched(
+                    strategy, blocks[left], weights[left], outcomes[left], kind
+                )
             for place, i in enumerate(map(int, left)):
                 troubles.pop(i, None)
                 if place in failed:
                     troubles[i] = failed[place]
         return losses, unique, troubles
+
+    def _on_faces(
+        self,
+        found: LinearSolved,
+        cases: np.ndarray,
+        blocks: Blocks,
+        outcomes: np.ndarray,
+    ) -> tuple[np.ndarray, Troubles]:
+        """Search the optimal faces of linear programs just solved."""
+        losses = np.full(len(cases), np.nan)
+        reactions = evaluate(self._compiled, outcomes)
+        bad = reactions.unusable()
+        good = np.flatnonzero(~bad)
+        strategy = self._strategy(blocks.cost.shape[1])
+        assert isinstance(strategy, LinearStrategy)
+        losses[good], failed = strategy.search_many(
+            found, cases[good], blocks[good], reactions[good, None]
+        )
+        troubles = {int(good[i]): trouble for i, trouble in failed.items()}
+        return losses, {**troubles, **_marked(bad)}
 
     def _searched(
         self,
@@ -165,7 +190,7 @@ class HighsEngine:
         losses, bad = np.full(len(weights), np.nan), blocks.unusable()
         reactions = evaluate(self._compiled, outcomes)
         bad |= reactions.unusable()
-        troubles: Troubles = {int(i): bad_data() for i in np.flatnonzero(bad)}
+        troubles: Troubles = _marked(bad)
         if isinstance(strategy, IntegerStrategy):
             good = np.flatnonzero(~bad)
             losses[good], failed = strategy.losses(
@@ -249,7 +274,7 @@ class HighsEngine:
     ) -> tuple[Optima, np.ndarray, Troubles]:
         """Return the optima of all cases as those of linear programs, integers held."""
         bad = blocks.unusable()
-        troubles: Troubles = {int(i): bad_data() for i in np.flatnonzero(bad)}
+        troubles = _marked(bad)
         linear = self._held(weights.shape[1])
         held = np.zeros((len(bad), linear.layout.columns))
         for i in map(int, np.flatnonzero(~bad) if self._compiled.integer else ()):
@@ -290,14 +315,13 @@ class HighsEngine:
         blocks: Blocks,
         weights: np.ndarray,
         keys: np.ndarray,
-        certify: bool = True,
     ) -> Solved:
         bad = blocks.unusable()
         if bad.any():
             return self._without(bad, blocks, weights, keys)
         strategy = self._strategy(weights.shape[1])
         if isinstance(strategy, LinearStrategy):
-            return strategy.solve_many(blocks, weights, keys, certify)
+            return strategy.solve_many(blocks, weights, keys)
         if isinstance(strategy, IntegerStrategy):
             return strategy.solve_many(blocks, weights)
         return solve_each(strategy, blocks, weights, len(self._compiled.first))
@@ -345,6 +369,11 @@ class HighsEngine:
         if self._compiled.integer:
             held = self._strategy(len(weights)).solve(blocks, weights).x
         return self._held(len(weights)).solve(blocks, weights, held)
+
+
+def _marked(bad: np.ndarray) -> Troubles:
+    """Return the troubles of cases (n,) whose data cannot be computed."""
+    return {int(i): bad_data() for i in np.flatnonzero(bad)}
 
 
 def _search(strategy: Strategy, kind: str) -> Callable[..., float]:

@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from pyomo_csg.solve.assembly import Blocks, Layout
+from pyomo_csg.solve.assembly import Blocks, Layout, Stack, held_at
+from pyomo_csg.solve.careful import Careful, not_exact
+from pyomo_csg.solve.checking import Checker
 from pyomo_csg.solve.compiling import CompiledModel
-from pyomo_csg.solve.engine import Found, Solved, SolverTrouble, Stats
+from pyomo_csg.solve.engine import Found, Solved, SolverTrouble, Stats, Troubles
 from pyomo_csg.solve.face import is_unique
 from pyomo_csg.solve.face_search import FaceSearch
 from pyomo_csg.solve.highs import (
     DUAL_SIMPLEX,
     HighsProgram,
-    columns_only,
     unpacked,
-    with_duals,
+    with_prices,
 )
 from pyomo_csg.solve.pessimistic import WorstSearch
 from pyomo_csg.solve.sensitivity import Optima, Reader, coincides
 
 _MOST_BASES = 20_000
+
+
+@dataclass(kw_only=True)
+class LinearSolved(Solved):
+    """Optima of linear programs, with what their search needs.
+
+    Attributes
+    ----------
+    stack : Stack
+        The programs.
+    duals : tuple of arrays (n, columns), (n, rows)
+    bases : list of HighsBasis
+    """
+
+    stack: Stack
+    duals: tuple[np.ndarray, np.ndarray]
+    bases: list[Any]
 
 
 class LinearStrategy:
@@ -61,6 +80,8 @@ class LinearStrategy:
         self.layout = Layout(compiled, count)
         lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX, **options}
         self.program = HighsProgram(self.layout, stats, lean, relaxed, scaled=True)
+        self._checker = Checker(self.layout)
+        self._careful = Careful(self.layout, self._checker, stats, options)
         self._face = cache(lambda: FaceSearch(compiled, count, stats, options))
         self._worst = cache(lambda: WorstSearch(self.layout, stats, options))
         self._bases = {} if bases is None else bases
@@ -74,38 +95,32 @@ class LinearStrategy:
         """
         arrays = self.layout.arrays(blocks, weights)
         if held is not None:
-            whole, values = self.layout.integer, np.round(held)
-            arrays.column_lower = np.where(whole, values, arrays.column_lower)
-            arrays.column_upper = np.where(whole, values, arrays.column_upper)
+            arrays = held_at(arrays, self.layout.integer, held)
         self.program.load(arrays)
         self.program.run()
-        x, column_dual, row_dual = self.program.solution()
+        x, _, prices = self.program.solution()
+        x, verdict = self._careful.settled(arrays, x, prices)
         return Found(
             x,
             float(arrays.cost @ x) + arrays.offset,
-            column_dual,
-            row_dual,
-            unique=bool(is_unique(arrays.cost, column_dual, row_dual)),
+            *verdict.duals,
+            unique=bool(is_unique(verdict.duals)),
         )
 
     def solve_many(
-        self,
-        blocks: Blocks,
-        weights: np.ndarray,
-        keys: np.ndarray,
-        certify: bool = True,
-    ) -> Solved:
+        self, blocks: Blocks, weights: np.ndarray, keys: np.ndarray
+    ) -> LinearSolved:
         """Solve many cases, as :meth:`solve` for blocks with two leading axes.
 
         All that is not HiGHS is done for all cases at once. A case starts from the last
         basis of its key (n,), since training asks for the same pairs again with scenarios
-        that moved a little. Nothing is certified unless asked for.
+        that moved a little.
         """
         stack, program = self.layout.stack(blocks, weights), self.program
-        parts = with_duals if certify else columns_only
         found: list[bytes] = []
         scale: list[float] = []
-        troubles: dict[int, SolverTrouble] = {}
+        bases: list[Any] = []
+        troubles: Troubles = {}
         for i, (arrays, key) in enumerate(zip(stack, keys.tolist(), strict=True)):
             try:
                 program.load(arrays)
@@ -114,23 +129,34 @@ class LinearStrategy:
             except SolverTrouble as trouble:
                 troubles[i] = trouble
                 found.append(b"")
+                bases.append(None)
             else:
-                found.append(program.packed(parts))
+                found.append(program.packed(with_prices))
+                bases.append(program.highs.getBasis())
                 if len(self._bases) < _MOST_BASES or key in self._bases:
-                    self._bases[key] = program.highs.getBasis()
+                    self._bases[key] = bases[-1]
             scale.append(program.scale)
         columns, rows = self.layout.columns, self.layout.rows
-        numbers = unpacked(found, 2 * columns + rows if certify else columns)
-        x, unique = numbers[:, :columns], np.zeros(len(numbers), bool)
-        if certify:
-            duals = numbers[:, columns:] / np.array(scale)[:, None]
-            unique = is_unique(stack.cost, duals[:, :columns], duals[:, columns:])
+        numbers = unpacked(found, columns + rows)
+        x, prices = numbers[:, :columns], numbers[:, columns:]
+        duals, failed = self._careful.settle(
+            stack, x, prices / np.array(scale)[:, None]
+        )
         decisions, values = x[:, : self.layout.n1], stack.values_of(x)
-        return Solved(decisions, values, values, unique, troubles)
+        return LinearSolved(
+            decisions,
+            values,
+            values,
+            is_unique(duals),
+            {**troubles, **failed},
+            stack=stack,
+            duals=duals,
+            bases=bases,
+        )
 
     def optima(
         self, blocks: Blocks, weights: np.ndarray, held: np.ndarray | None = None
-    ) -> tuple[Optima, np.ndarray, dict[int, SolverTrouble]]:
+    ) -> tuple[Optima, np.ndarray, Troubles]:
         """Return optima with what their bases say, which of them are smooth, and troubles.
 
         As :meth:`solve` for blocks with two leading axes. Where an optimum is not smooth
@@ -138,11 +164,9 @@ class LinearStrategy:
         """
         stack, layout = self.layout.stack(blocks, weights), self.layout
         if held is not None:
-            whole, values = layout.integer, np.round(held)
-            stack.column_lower = np.where(whole, values, stack.column_lower)
-            stack.column_upper = np.where(whole, values, stack.column_upper)
+            stack = held_at(stack, layout.integer, held)
         reader, program = Reader(len(weights), layout.n1, layout.rows), self.program
-        troubles: dict[int, SolverTrouble] = {}
+        troubles: Troubles = {}
         for i, arrays in enumerate(stack):
             try:
                 program.load(arrays)
@@ -154,7 +178,10 @@ class LinearStrategy:
         found = reader.optima(layout.columns)
         lower = _beside(len(weights), stack.column_lower, stack.row_lower)
         upper = _beside(len(weights), stack.column_upper, stack.row_upper)
-        smooth = is_unique(stack.cost, found.column_dual, found.row_dual)
+        verdict = self._checker.look(stack, found.x, found.row_dual)
+        for i in map(int, np.flatnonzero(~verdict.optimal)):
+            troubles.setdefault(i, not_exact())
+        smooth = is_unique(verdict.duals)
         smooth &= ~coincides(layout.compiled, blocks) & ~found.degenerate(
             (lower, upper)
         )
@@ -167,6 +194,23 @@ class LinearStrategy:
         arrays = self.layout.arrays(blocks, weights)
         basis = self.program.highs.getBasis()
         return self._face().search(found, arrays, blocks, outcome, basis)
+
+    def search_many(
+        self, solved: LinearSolved, cases: np.ndarray, blocks: Blocks, outcomes: Blocks
+    ) -> tuple[np.ndarray, Troubles]:
+        """Return l_opt of some of the cases just solved, and troubles by their places.
+
+        Blocks are those cases'; outcomes have one block each.
+        """
+        columns, rows = solved.duals
+        return self._face().search_many(
+            solved.stack.part(cases),
+            solved.values[cases],
+            (columns[cases], rows[cases]),
+            [solved.bases[i] for i in cases],
+            blocks,
+            outcomes,
+        )
 
     def search_worst(
         self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks

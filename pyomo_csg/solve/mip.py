@@ -5,23 +5,26 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import highspy
 import numpy as np
 
-from pyomo_csg.solve.assembly import Arrays
+from pyomo_csg.solve.assembly import Arrays, held_at
+from pyomo_csg.solve.careful import Careful
+from pyomo_csg.solve.checking import Checker
 from pyomo_csg.solve.engine import SolverTrouble, Stats
-from pyomo_csg.solve.highs import HighsProgram, Shape, trouble_of
-from pyomo_csg.solve.rounding import Rounder
+from pyomo_csg.solve.highs import HighsProgram, trouble_of
+from pyomo_csg.solve.shape import Shape
 
 _STATUS = highspy.HighsModelStatus
 _FEASIBLE = highspy.SolutionStatus.kSolutionStatusFeasible
 # Steepest edge would have to find all its weights again for each basis that is set.
 _DEVEX = 1
 _RELAXED = {"presolve": "off", "simplex_dual_edge_weight_strategy": _DEVEX}
+_OPTIMAL = 1e-9  # by so much a point may miss what is proven, beside the gap
 _EXACT = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "mip_feasibility_tolerance": 1e-9}
 
 
@@ -113,6 +116,13 @@ class Relaxation(TimedProgram):
         deadline: Deadline,
     ):
         super().__init__(layout, stats, {**_RELAXED, **options}, deadline, relaxed=True)
+        self.careful = Careful(layout, Checker(layout), stats, options)
+
+    def optimum(self) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        """Return the point just found, checked, and the duals of columns and rows."""
+        x, _, prices = self.solution()
+        x, verdict = self.careful.settled(self.arrays, x, prices)
+        return x, verdict.duals
 
 
 @dataclass
@@ -146,8 +156,10 @@ class MipProgram(TimedProgram):
     ):
         super().__init__(layout, stats, {**_EXACT, **options}, deadline)
         self._context = stats, options, deadline
-        self._rounder = Rounder(layout)
+        self._checker = Checker(layout)
         self._highest, self._watched = math.inf, False
+        self._gap = float(options.get("mip_rel_gap", 0.0))
+        self._absolute_gap = float(options.get("mip_abs_gap", 0.0)) + _OPTIMAL
         self._bound = -math.inf
 
     def search(
@@ -188,7 +200,19 @@ class MipProgram(TimedProgram):
             return self._stopped(arrays, start, trouble)
         self._stats.nodes += max(0, self._highs.getInfo().mip_node_count)
         x = self._polished(arrays, self.point())
+        self._check_bound(float(arrays.cost @ x))
         return Best(x, self._bound + arrays.offset)
+
+    def _check_bound(self, value: float) -> None:
+        """Raise a SolverTrouble where a point that is called optimal is not, by its bound."""
+        size = max(abs(value), abs(self._bound))
+        allowed = (self._gap + _OPTIMAL) * size + self._absolute_gap
+        if not abs(value - self._bound) <= allowed:
+            raise SolverTrouble(
+                "not optimal",
+                f"the point found costs {value:.9g}, but {self._bound:.9g} is all that "
+                "is proven",
+            )
 
     def _stopped(
         self, arrays: Arrays, start: np.ndarray | None, trouble: SolverTrouble
@@ -240,7 +264,7 @@ class MipProgram(TimedProgram):
         """Round the integers; let the others follow where that breaks a row."""
         whole = self.layout.integer
         point = np.where(whole, np.rint(x), x)
-        if self._rounder.are_feasible(arrays, point):
+        if self._checker.keeps(arrays, point):
             return point
         held = self.held(arrays, point)
         if held is None:
@@ -251,11 +275,8 @@ class MipProgram(TimedProgram):
 
     def held(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
         """Return the best point with the integers of ``x``, if there is any."""
-        whole = self.layout.integer
-        lower = np.where(whole, x, arrays.column_lower)
-        upper = np.where(whole, x, arrays.column_upper)
-        held = replace(arrays, column_lower=lower, column_upper=upper)
-        return self._relaxation.point() if self._relaxation.attempt(held) else None
+        held = held_at(arrays, self.layout.integer, x)
+        return self._relaxation.optimum()[0] if self._relaxation.attempt(held) else None
 
     @cached_property
     def _relaxation(self) -> Relaxation:

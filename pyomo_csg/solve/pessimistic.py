@@ -46,7 +46,7 @@ class WorstSearch:
     def search(self, found: Found, saa: Arrays, outcome: Blocks, basis: Any) -> float:
         """Return the largest cost under an outcome (no leading axis) on the face."""
         assert found.column_dual is not None and found.row_dual is not None
-        face = on_face(saa, (found.column_dual, found.row_dual), saa.cost)
+        face = on_face(saa, (found.column_dual, found.row_dual))
         recourse = one_sided(self._recourse, outcome)
         corners = self._corners(recourse)
         first, n1 = self._compiled.first_cost, self._layout.n1
@@ -58,7 +58,7 @@ class WorstSearch:
             nonlocal basis
             cost = np.zeros(self._layout.columns)
             cost[:n1] = dual @ recourse.technology - slope
-            x, _ = self._face.best(found, saa, replace(face, cost=cost), basis)
+            x = self._face.best(found, saa, replace(face, cost=cost), basis)
             basis = None  # the next starts where this one ended
             return float(dual @ recourse.side - cost @ x)
 

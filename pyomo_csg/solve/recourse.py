@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import highspy
 import numpy as np
 
-from pyomo_csg.solve.assembly import Arrays, Blocks, evaluate
+from pyomo_csg.solve.assembly import Arrays, Blocks, Stack, evaluate, held_at
 from pyomo_csg.solve.bases import Basis, Sides
+from pyomo_csg.solve.careful import Careful
+from pyomo_csg.solve.checking import Checker
 from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.engine import SolverTrouble, Stats, bad_data
-from pyomo_csg.solve.highs import DUAL_SIMPLEX, HighsProgram
+from pyomo_csg.solve.highs import (
+    DUAL_SIMPLEX,
+    HighsProgram,
+    unpacked,
+    with_prices,
+)
+from pyomo_csg.solve.mip import Deadline, MipProgram
 from pyomo_csg.solve.sensitivity import basics_of, is_degenerate
 
 _MOST_BASES = 512
@@ -69,6 +77,18 @@ class RecourseLayout:
             block.row_lower - shift,
             block.row_upper - shift,
             block.entries[self.recourse][self._order],
+        )
+
+    def stack(self, blocks: Blocks, shift: np.ndarray) -> Stack:
+        """Return the programs of many blocks (one leading axis), each after its own."""
+        return Stack(
+            blocks.cost[:, self.n1 :],
+            np.zeros(len(shift)),
+            blocks.column_lower,
+            blocks.column_upper,
+            blocks.row_lower - shift,
+            blocks.row_upper - shift,
+            blocks.entries[:, self.recourse][:, self._order],
         )
 
 
@@ -126,15 +146,15 @@ class RecourseSolver:
         self._stats = stats
         self._options = options
         self.layout = RecourseLayout(compiled)
-        lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX}
-        whole = compiled.integer_recourse
-        if whole:
-            lean = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0}
+        lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX, **options}
         self._program = HighsProgram(
-            self.layout, stats, {**lean, **options}, scaled=not whole
+            self.layout, stats, lean, relaxed=True, scaled=True
         )
+        self._checker = Checker(self.layout)
+        self._careful = Careful(self.layout, self._checker, stats, options)
+        self._whole = compiled.integer_recourse
         self.caches = (
-            not whole
+            not self._whole
             and compiled.recourse_rows.entries.certain_at(self.layout.recourse)
             and compiled.recourse_cost.linear.certain_at(self.layout.recourse_columns)
         )
@@ -194,9 +214,10 @@ class RecourseSolver:
         return slopes
 
     @cached_property
-    def _relaxed(self) -> HighsProgram:
-        lean = {"presolve": "off", **self._options}
-        return HighsProgram(self.layout, self._stats, lean, relaxed=True, scaled=True)
+    def _integer_program(self) -> MipProgram:
+        options = dict(self._options)
+        self._deadline = Deadline(float(options.pop("time_limit", math.inf)))
+        return MipProgram(self.layout, self._stats, options, self._deadline)
 
     def _fixed_costs(self, decisions: np.ndarray, blocks: Blocks) -> np.ndarray:
         """Return h(y) and what q charges for the decision itself."""
@@ -216,6 +237,7 @@ class RecourseSolver:
         shift = self.layout.shift(blocks, decisions)
         left, learn = np.arange(len(decisions)), False
         crossed, learned, answered = left[:0], 0, 0
+        solved: dict[int, tuple[bytes, float]] = {}
         if self.caches:
             sides = self._sides(blocks, shift)
             in_order = sides.in_order()
@@ -224,9 +246,10 @@ class RecourseSolver:
         while len(left):
             case = left[0]
             try:
-                costs[case] = self._solve(blocks[case], shift[case])
+                arrays = self.layout.arrays(blocks[case], shift[case])
+                solved[int(case)] = self._solve(arrays)
                 if prices is not None:
-                    prices.read(case, self._held(blocks[case], shift[case]))
+                    prices.read(case, self._program)
             except SolverTrouble as trouble:
                 troubles[int(case)] = trouble
             left = left[1:]
@@ -237,6 +260,8 @@ class RecourseSolver:
                 left = self._apply(basis, left, sides, costs, prices)
                 learned, answered = learned + 1, answered + before - len(left)
                 learn = learned < _TRIALS or answered >= _WORTH * learned
+        if solved:
+            self._settle(solved, blocks, shift, costs, troubles, prices)
         for case in map(int, crossed):
             troubles[case] = SolverTrouble(
                 "infeasible", "a lower side is above the upper"
@@ -306,27 +331,43 @@ class RecourseSolver:
         self._stats.cache_hits += int(fits.sum())
         return left[~fits]
 
-    def _solve(self, block: Blocks, shift: np.ndarray) -> float:
-        arrays = self.layout.arrays(block, shift)
+    def _solve(self, arrays: Arrays) -> tuple[bytes, float]:
+        """Return the best recourse and what rows cost, integers held; and their scale."""
+        if self._whole:
+            program = self._integer_program
+            self._deadline.start()
+            z = program.search(arrays)
+            if z is None:
+                raise SolverTrouble("infeasible")
+            arrays = held_at(arrays, self.layout.integer, z)
         self._program.load(arrays)
         self._program.run()
-        return float(arrays.cost @ self._program.point())
+        return self._program.packed(with_prices), self._program.scale
 
-    def _held(self, block: Blocks, shift: np.ndarray) -> HighsProgram:
-        """Return the linear program just solved, the integers held where there are any."""
-        whole = self.layout.integer
-        if not whole.any():
-            return self._program
-        arrays = self.layout.arrays(block, shift)
-        z = np.round(self._program.point())
-        held = replace(
-            arrays,
-            column_lower=np.where(whole, z, arrays.column_lower),
-            column_upper=np.where(whole, z, arrays.column_upper),
-        )
-        self._relaxed.load(held)
-        self._relaxed.run()
-        return self._relaxed
+    def _settle(
+        self,
+        solved: dict[int, tuple[bytes, float]],
+        blocks: Blocks,
+        shift: np.ndarray,
+        costs: np.ndarray,
+        troubles: dict[int, SolverTrouble],
+        prices: Prices | None,
+    ) -> None:
+        """Take the costs of cases that were solved, if they pass their check."""
+        cases = np.array(list(solved))
+        packed, scale = zip(*solved.values(), strict=True)
+        columns = self.layout.columns
+        numbers = unpacked(packed, columns + self.layout.rows)
+        z, row_prices = numbers[:, :columns], numbers[:, columns:]
+        row_prices = row_prices / np.array(scale)[:, None]
+        stack = self.layout.stack(blocks[cases], shift[cases])
+        if self._whole:
+            stack = held_at(stack, self.layout.integer, z)
+        (_, duals), failed = self._careful.settle(stack, z, row_prices, clear=False)
+        costs[cases] = stack.values_of(z)
+        troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
+        if prices is not None:
+            prices.rows[cases] = duals
 
     def _read_basis(self, entries: np.ndarray, cost: np.ndarray) -> Basis:
         basics, columns = basics_of(self._program.highs), self.layout.columns

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from pyomo_csg.solve.assembly import Arrays, Stack
+from pyomo_csg.solve.checking import Checker
 from pyomo_csg.solve.cut import slack
-from pyomo_csg.solve.highs import Shape
+from pyomo_csg.solve.shape import Shape
 
 _FEASIBILITY = 2e-9  # what HiGHS allows, and rounding
 
@@ -25,30 +26,16 @@ class Rounder:
 
     def __init__(self, layout: Shape):
         self._layout = layout
+        self._checker = Checker(layout)
         self._integer = np.flatnonzero(layout.integer)
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
         self._entries = np.flatnonzero(layout.integer[self._column])
-
-    def activity(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
-        """Return Ax for points (..., columns)."""
-        terms = program.values * x[..., self._column]
-        rows, cases = self._layout.rows, x.size // self._layout.columns
-        places = self._layout.index + rows * np.arange(cases)[:, None]
-        sums = np.bincount(places.ravel(), terms.ravel(), minlength=cases * rows)
-        return sums.reshape(*x.shape[:-1], rows)
-
-    def are_feasible(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
-        """Say for which points (..., columns) the rows and bounds hold."""
-        activity = self.activity(program, x)
-        columns = _within(x, program.column_lower, program.column_upper)
-        rows = _within(activity, program.row_lower, program.row_upper)
-        return np.asarray(columns.all(axis=-1) & rows.all(axis=-1))
 
     def whole(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
         """Return a feasible point with whole integer columns at the cost of ``x``."""
         trials = np.stack([self._rounded(x, way) for way in _WAYS])
         serve = _paid(arrays, trials) <= _highest(arrays, x)
-        serve &= self.are_feasible(arrays, trials)
+        serve &= self._checker.keeps(arrays, trials)
         return trials[serve.argmax()] if serve.any() else self.moved(arrays, x)
 
     def whole_many(self, stack: Stack, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -58,7 +45,7 @@ class Rounder:
         for way in _WAYS:
             trial = self._rounded(x, way)
             good = _paid(stack, trial) <= highest
-            good &= self.are_feasible(stack, trial)
+            good &= self._checker.keeps(stack, trial)
             points = np.where((good & ~serve)[:, None], trial, points)
             serve |= good
             if serve.all():
@@ -77,14 +64,14 @@ class Rounder:
 
     def moved(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
         """Return a point as :meth:`whole` does, its integers moved one by one."""
-        point, activity = x.copy(), self.activity(arrays, x)
+        point, activity = x.copy(), self._checker.activity(arrays, x)
         # Those that can go down go first: what they free, others may need to go up.
         self._move(arrays, point, activity, _down)
         if not self._move(arrays, point, activity, _up, all_or_none=True):
             return None
         point[self._integer] = np.rint(point[self._integer])
         cheap = _paid(arrays, point) <= _highest(arrays, x)
-        return point if cheap and self.are_feasible(arrays, point) else None
+        return point if cheap and self._checker.keeps(arrays, point) else None
 
     def _move(
         self,

@@ -15,7 +15,7 @@ from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.cut import CutLayout, SearchLayout, check_cut, excess, slack
 from pyomo_csg.solve.engine import SolverTrouble, Stats
 from pyomo_csg.solve.face import on_face
-from pyomo_csg.solve.highs import columns_only, unpacked
+from pyomo_csg.solve.highs import unpacked, with_prices
 from pyomo_csg.solve.mip import Deadline, MipProgram, Relaxation
 from pyomo_csg.solve.reaction import Reaction
 from pyomo_csg.solve.rounding import Rounder
@@ -122,22 +122,28 @@ class OptSearch:
             With two leading axes; outcomes have one block each.
         """
         searching = self._layout.searching_many(blocks, outcomes)
-        stack = on_face(searching, duals, saa.cost)
+        stack = on_face(searching, duals)
         found = [self._point_on_face(arrays) for arrays in stack]
-        points = unpacked(found, self._layout.columns)
+        packed, scale = zip(*found, strict=True)
+        columns = self._layout.columns
+        numbers = unpacked(packed, columns + self._layout.rows)
+        points, prices = numbers[:, :columns], numbers[:, columns:]
+        prices = prices / np.array(scale)[:, None]
+        self._face_program.careful.settle(stack, points, prices, clear=False)
         whole, serve = self._rounder.whole_many(stack, points)
         serve &= excess(saa, whole[:, : self._layout.scenario_columns], values) == 0
         self._stats.relaxed += int(serve.sum())
         return np.where(serve, stack.values_of(whole), np.nan)
 
-    def _point_on_face(self, arrays: Arrays) -> bytes:
-        """Return the columns' values, packed; nothing where there are none."""
+    def _point_on_face(self, arrays: Arrays) -> tuple[bytes, float]:
+        """Return a point and what rows cost, packed, or nothing; and the scale of those."""
         self._deadline.start()
         try:
             feasible = self._face_program.attempt(arrays)
         except SolverTrouble:
-            return b""
-        return self._face_program.packed(columns_only) if feasible else b""
+            feasible = False
+        packed = self._face_program.packed(with_prices) if feasible else b""
+        return packed, self._face_program.scale
 
     def _least(self, case: _Case, region: Region) -> float:
         if region.is_fixed and len(self._integers) == self._layout.n1:
@@ -150,11 +156,11 @@ class OptSearch:
         assert region.duals is not None
         saa = case.optimum.arrays
         arrays = within(case.arrays, self._integers, region)
-        arrays = on_face(arrays, region.duals, saa.cost)
+        arrays = on_face(arrays, region.duals)
         if not self._face_program.attempt(arrays):
             # No recourse on the face, or a face too narrow for the solver: the cut tells.
             return self._by_cut(case, Region(region.lower, region.upper))
-        x = self._face_program.point()
+        x, _ = self._face_program.optimum()
         bound = float(arrays.cost @ x) + arrays.offset
         if _reaches(bound, case.best):
             return case.best
@@ -192,7 +198,7 @@ class OptSearch:
         arrays = self._cut_layout.cut(case.arrays, saa.cost, limit)
         arrays = within(arrays, self._integers, region)
         if region.duals is not None:
-            arrays = on_face(arrays, region.duals, saa.cost)
+            arrays = on_face(arrays, region.duals)
         start = case.start if self._holds(region, optimum.x) else None
         x = self._cut_program.search(arrays, start)
         if x is None:

@@ -221,10 +221,10 @@ class Tree:
         return j, float(nearest[j])
 
     def _read(self, arrays: Arrays, lower: np.ndarray, upper: np.ndarray) -> Node:
-        x, *duals = self._relaxation.solution()
+        x, duals = self._relaxation.optimum()
         bound = float(arrays.cost @ x) + arrays.offset
         basis = self._relaxation.highs.getBasis()
-        return Node(lower, upper, (duals[0], duals[1]), bound, x, basis)
+        return Node(lower, upper, duals, bound, x, basis)
 
 
 def within(arrays: Arrays, integers: np.ndarray, region: Region) -> Arrays:

@@ -1,0 +1,145 @@
+"""A linear program again, in units in which a solver's tolerances are small."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.solve.assembly import Arrays, Stack
+from pyomo_csg.solve.checking import Checker, Verdict
+from pyomo_csg.solve.engine import SolverTrouble, Stats, Troubles
+from pyomo_csg.solve.highs import DUAL_SIMPLEX, PRIMAL_SIMPLEX, HighsProgram
+from pyomo_csg.solve.shape import Shape
+
+_WAYS = (
+    {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX},
+    {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX},
+    {"presolve": "on", "simplex_strategy": DUAL_SIMPLEX},
+)
+_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+class Careful:
+    """Solves what failed its check: rows and columns in units that a point tells.
+
+    Each row is divided by the size of its terms at the best point so far, each column
+    counts in what a row would feel, and costs in what the point costs. Units are powers of
+    two, so that nothing is rounded. Every way of the simplex method is tried in turn.
+
+    Parameters
+    ----------
+    layout : Shape
+    checker : Checker
+    stats : Stats
+    options : mapping
+        Of HiGHS.
+    """
+
+    def __init__(
+        self,
+        layout: Shape,
+        checker: Checker,
+        stats: Stats,
+        options: Mapping[str, Any],
+    ):
+        self._layout, self._checker = layout, checker
+        self._stats, self._options = stats, options
+        self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
+
+    def settled(
+        self, arrays: Arrays, x: np.ndarray, prices: np.ndarray, clear: bool = True
+    ) -> tuple[np.ndarray, Verdict]:
+        """Return a point (columns,) and its verdict: as they are, or solved again.
+
+        ``clear`` is whether it matters which duals are zero.
+        """
+        verdict = self._checker.look(arrays, x, prices)
+        if verdict.optimal and (verdict.clear or not clear):
+            return x, verdict
+        return self.solve(arrays, x)
+
+    def settle(
+        self, stack: Stack, x: np.ndarray, prices: np.ndarray, clear: bool = True
+    ) -> tuple[tuple[np.ndarray, np.ndarray], Troubles]:
+        """Check points (n, columns), and put better ones in the place of those that fail.
+
+        Returns the duals, and what no point was found for. NaN is left alone.
+        """
+        verdict = self._checker.look(stack, x, prices)
+        columns, rows = verdict.duals
+        failed = ~verdict.optimal | (~verdict.clear if clear else False)
+        troubles: Troubles = {}
+        for i in map(int, np.flatnonzero(failed & np.isfinite(x).all(axis=1))):
+            try:
+                x[i], found = self.solve(stack[i], x[i])
+                columns[i], rows[i] = found.duals
+            except SolverTrouble as trouble:
+                x[i], troubles[i] = np.nan, trouble
+        return (columns, rows), troubles
+
+    def solve(self, arrays: Arrays, x: np.ndarray) -> tuple[np.ndarray, Verdict]:
+        """Return an optimum and its verdict, from a point that failed its check.
+
+        Raises
+        ------
+        SolverTrouble
+            ``'not exact'`` if no way gives an optimum that can be proven.
+        """
+        for way in _WAYS:
+            found = self._again(arrays, x, way)
+            if found is not None and found[1].optimal:
+                return found
+            x = x if found is None else found[0]
+        raise not_exact()
+
+    def _again(
+        self, arrays: Arrays, x: np.ndarray, way: Mapping[str, Any]
+    ) -> tuple[np.ndarray, Verdict] | None:
+        """Solve in the units that a point tells; None if the solver finds nothing."""
+        rows, columns = self._checker.natural_units(arrays, x)
+        row, column = _power(1 / rows), _power(columns)
+        spent = float(np.abs(arrays.cost * x).sum())
+        spent = spent or float(np.abs(arrays.cost * column).max(initial=0.0)) or 1.0
+        price = float(_power(1 / spent))
+        options = {**way, **_TIGHT, **self._options}
+        program = HighsProgram(self._layout, self._stats, options, relaxed=True)
+        try:
+            program.load(self._in_units(arrays, row, column, price))
+            program.run()
+        except SolverTrouble as trouble:
+            if trouble.is_limit:
+                raise
+            return None
+        found, _, prices = program.solution()
+        found = column * found
+        return found, self._checker.look(arrays, found, row * prices / price)
+
+    def _in_units(
+        self, arrays: Arrays, row: np.ndarray, column: np.ndarray, price: float
+    ) -> Arrays:
+        return replace(
+            arrays,
+            cost=price * arrays.cost * column,
+            column_lower=arrays.column_lower / column,
+            column_upper=arrays.column_upper / column,
+            row_lower=arrays.row_lower * row,
+            row_upper=arrays.row_upper * row,
+            values=arrays.values * row[self._layout.index] * column[self._column],
+        )
+
+
+def not_exact() -> SolverTrouble:
+    """Return the trouble of a program whose answer no check accepts."""
+    return SolverTrouble(
+        "not exact",
+        "the solver's answer is not optimal to 1e-9 of its own terms; bring the model's "
+        "numbers nearer to each other",
+    )
+
+
+def _power(numbers: Any) -> Any:
+    """Return the powers of two nearest to numbers above 0."""
+    return np.exp2(np.clip(np.rint(np.log2(numbers)), -200, 200))
