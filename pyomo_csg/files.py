@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever happens while they are written."""
+"""Files: where one can be, and written whole or not at all, whatever happens."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 import sys
 import uuid
 from pathlib import Path
+from typing import Any
+
+from pyomo_csg.errors import DataError
 
 PARTIAL = ".partial"  # ends the name of a file that a kill left behind
 
@@ -27,3 +30,33 @@ def write_whole(file: Path, content: bytes) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def place_to_write(path: Any) -> Path:
+    """Return where a file can be written, or raise a DataError that says why not."""
+    place = _path(path, "written")
+    if not place.parent.is_dir():
+        raise _refusal(
+            place, "written", f"there is no folder '{place.parent}'; make it"
+        )
+    if place.is_dir():
+        raise _refusal(place, "written", "it is a folder; give the name of a file")
+    return place
+
+
+def file_to_read(path: Any) -> Path:
+    """Return where a file is, or raise a DataError: pipes and devices are none."""
+    place = _path(path, "read")
+    if not place.is_file():
+        raise _refusal(place, "read", "there is no such file")
+    return place
+
+
+def _path(path: Any, what: str) -> Path:
+    if not isinstance(path, str | os.PathLike) or "\0" in os.fspath(path):
+        raise _refusal(repr(path), what, "it is no path; give the name of a file")
+    return Path(path)
+
+
+def _refusal(path: Any, what: str, problem: str) -> DataError:
+    return DataError(f"'{path}' cannot be {what}", [problem])

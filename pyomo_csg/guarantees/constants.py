@@ -10,9 +10,10 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 from scipy.optimize import linprog
 
-from pyomo_csg.errors import ModelError
+from pyomo_csg.errors import DataError, ModelError
 from pyomo_csg.guarantees.linear_model import RightHandSideModel, right_hand_side_model
 from pyomo_csg.guarantees.support import Support, support_of
+from pyomo_csg.options import whole_problems
 from pyomo_csg.solve.vertices import Corners, TooManyBasesError, corners
 from pyomo_csg.stages import TwoStageModel
 
@@ -125,6 +126,8 @@ def task_constants(
     >>> round(found.u_pi, 3), round(found.penalty, 3), found.complete
     (0.95, 18.0, False)
     """
+    if problems := whole_problems(scenarios=scenarios):
+        raise DataError("There are no such constants", problems)
     two_stage = TwoStageModel(model)
     return constants_of(
         right_hand_side_model(two_stage), scenarios, support_of(two_stage, support)
