@@ -14,7 +14,7 @@ from pyomo.core.base.block import BlockData
 from tqdm import tqdm
 
 from pyomo_csg.decision import Decision
-from pyomo_csg.learn.history import context_batch
+from pyomo_csg.learn.history import LARGEST, context_batch
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel
 
@@ -147,7 +147,7 @@ class Decider(ABC):
             type(x) is np.ndarray
             and x.dtype == np.float64
             and x.shape == self.context_shape
-            and np.isfinite(x).all()
+            and (np.abs(x) < LARGEST).all()
         ):
             return np.array(x)[None], True  # what is most often asked, at once
         return context_batch(x, self.context_shape, self.context_names)

@@ -11,6 +11,7 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.stages.annotation import refuse_unbuilt
 
 _TOLERANCE = 1e-5
 _MOST_ROWS = 20
@@ -71,10 +72,13 @@ class Decision(Mapping[str, float]):
 
         Raises
         ------
+        AnnotationError
+            If it is no model.
         DataError
             Naming the variables that the model lacks, that are fixed at another value,
             or that are integer where the decision is not.
         """
+        refuse_unbuilt(model)
         found = {name: model.find_component(name) for name in self.names}
         lacking = [name for name, v in found.items() if not _is_variable(v)]
         problems = []

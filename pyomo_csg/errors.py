@@ -87,9 +87,16 @@ class SolveError(CsgError):
         """Write the program, with the model's own names, to a file such as case.lp."""
         if self._program is None:
             raise CsgError(f"{self}: but the program is not at hand here")
-        self._program().write(
-            os.fspath(path), io_options={"symbolic_solver_labels": True}
-        )
+        from pyomo_csg.files import place_to_write  # which knows these errors
+
+        place = place_to_write(path)
+        try:
+            self._program().write(
+                str(place), io_options={"symbolic_solver_labels": True}
+            )
+        except ValueError as error:
+            found = f"{error}; give a name that ends in .lp, .mps or .nl"
+            raise DataError(f"'{place}' cannot be written", [found]) from None
 
 
 def shortlist(names: Iterable[str], most: int = 5) -> str:

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever happens while they are written."""
+"""Files: where one can be, and written whole or not at all, whatever happens."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 import uuid
 from pathlib import Path
+from typing import Any
 
 from pyomo_csg.errors import DataError
 
@@ -31,16 +32,47 @@ def write_whole(file: Path, content: bytes) -> None:
             os.close(folder)
 
 
-def write_result(file: Path, content: bytes) -> None:
+def write_result(path: Any, content: bytes) -> None:
     """Write a file that a user asked for; one that was there is kept until it is whole.
 
     Raises
     ------
     DataError
-        If the system refuses it: no room, no right to write.
+        If it is no place for a file, or the system refuses it: no room, no right to write.
     """
+    file = place_to_write(path)
     try:
         write_whole(file, content)
     except OSError as error:
         found = f"{error.strerror or error}; make room for it, or give another place"
-        raise DataError(f"'{file}' cannot be written", [found]) from error
+        raise _refusal(file, "written", found) from error
+
+
+def place_to_write(path: Any) -> Path:
+    """Return where a file can be written, or raise a DataError that says why not."""
+    place = _path(path, "written")
+    if not place.parent.is_dir():
+        raise _refusal(
+            place, "written", f"there is no folder '{place.parent}'; make it"
+        )
+    if place.is_dir():
+        raise _refusal(place, "written", "it is a folder; give the name of a file")
+    return place
+
+
+def file_to_read(path: Any) -> Path:
+    """Return where a file is, or raise a DataError: pipes and devices are none."""
+    place = _path(path, "read")
+    if not place.is_file():
+        raise _refusal(place, "read", "there is no such file")
+    return place
+
+
+def _path(path: Any, what: str) -> Path:
+    if not isinstance(path, str | os.PathLike) or "\0" in os.fspath(path):
+        raise _refusal(repr(path), what, "it is no path; give the name of a file")
+    return Path(path)
+
+
+def _refusal(path: Any, what: str, problem: str) -> DataError:
+    return DataError(f"'{path}' cannot be {what}", [problem])

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from pyomo.core.base.block import BlockData
 
-from pyomo_csg.learn.arguments import checked
+from pyomo_csg.learn.arguments import checked, refuse_more_than_pairs
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.given import network_of
@@ -107,6 +107,7 @@ def fit(
     seed, scenarios = int(seed), scenarios if scenarios == "auto" else int(scenarios)
     oracle = Oracle(model, solver, executor, workers)
     history = history_of(oracle.two_stage, data, context)
+    refuse_more_than_pairs(scenarios, len(history))
     if isinstance(regularization, Real):
         regularization = float(regularization)
         if method in ("static", "dynamic"):

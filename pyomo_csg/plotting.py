@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyomo.common.dependencies import attempt_import
+
+from pyomo_csg.errors import DataError
+from pyomo_csg.files import place_to_write
 
 _NEEDED = "Pictures need matplotlib: pip install pyomo-csg[plots]"
 
@@ -20,3 +24,23 @@ def new_figure(width: float, height: float) -> Any:
 def new_axes() -> Any:
     """Return the axes of a new figure of pyplot's, which notebooks show."""
     return _pyplot.subplots(layout="constrained")[1]
+
+
+def sound_axes(ax: Any, new: Callable[[], Any] = new_axes) -> Any:
+    """Return the axes that a user gives, or new ones; refuse what is none."""
+    if ax is None:
+        return new()
+    if not hasattr(ax, "set_xlabel"):
+        found = f"ax is a {type(ax).__name__}; give matplotlib's Axes"
+        raise DataError("Cannot draw", [found])
+    return ax
+
+
+def save_figure(figure: Any, path: Any, dpi: int) -> None:
+    """Write a figure to a file, of a kind that follows from its ending."""
+    place = place_to_write(path)
+    try:
+        figure.savefig(place, dpi=dpi)
+    except ValueError as error:
+        found = f"{error}; give a name that ends in .png, .svg or .pdf"
+        raise DataError(f"'{place}' cannot be written", [found]) from None

@@ -21,7 +21,7 @@ from pyomo.core.base.block import BlockData
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.files import write_result
+from pyomo_csg.files import file_to_read, place_to_write, write_result
 from pyomo_csg.learn.blueprint import custom_parts, describe, restore
 from pyomo_csg.learn.identity import versions
 from pyomo_csg.learn.learned import Learned
@@ -63,11 +63,7 @@ def save(path: str | os.PathLike[str], policy: Policy) -> None:
     ------
     DataError
     """
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise _refusal("cannot be written", path, f"there is no folder '{path.parent}'")
-    if path.is_dir():
-        raise _refusal("cannot be written", path, "a folder has that name")
+    path = place_to_write(path)
     tensors = _tensors(path, policy.network)
     content = json.loads(_canonical(_content(policy)))
     header = {
@@ -116,7 +112,7 @@ def load(
         If there is no such file, or if it is not a policy's, damaged, of a later format,
         for another model, or not for this network.
     """
-    path = Path(path)
+    path = file_to_read(path)
     content, tensors = _read(path)
     _refuse_model(path, content, TwoStageModel(model))
     learned = _learned(path, content, tensors, network)
@@ -199,8 +195,6 @@ def _checksum(content: Any, tensors: Mapping[str, Tensor]) -> str:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return what a file holds, if it is whole and of a format that is known."""
-    if not path.is_file():
-        raise _refusal("cannot be loaded", path, "there is no such file")
     with open(path, "rb") as file:
         start = file.read(_START)
         if _KEY.encode() not in start:
@@ -324,7 +318,7 @@ def _own_modules(
     if isinstance(network, nn.Module):
         given = dict.fromkeys(parts, network) if len(parts) == 1 else {"?": network}
     else:
-        given = dict(network or {})
+        given = _mapping(path, network)
     if given.keys() == parts.keys():
         return {place: copy.deepcopy(part).double() for place, part in given.items()}
     if not parts:
@@ -335,6 +329,18 @@ def _own_modules(
             f"its network has modules of your own ({{{wanted}}}); give "
             "network=module, or a mapping from each part to its module"
         )
+    raise _refusal("cannot be loaded", path, found)
+
+
+def _mapping(path: Path, network: Any) -> dict[str, nn.Module]:
+    given = network if network is not None else {}
+    if isinstance(given, Mapping) and all(
+        isinstance(part, nn.Module) for part in given.values()
+    ):
+        return dict(given)
+    found = (
+        f"network is {network!r:.80}; give a module, or a mapping from part to module"
+    )
     raise _refusal("cannot be loaded", path, found)
 
 

@@ -207,7 +207,7 @@ def test_what_cannot_be_written_leaves_the_old_file_as_it_was(saved, tmp_path):
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["policy.csg"]
     with pytest.raises(csg.DataError, match="no folder"):
         policy.save(tmp_path / "nowhere" / "policy.csg")
-    with pytest.raises(csg.DataError, match="a folder has that name"):
+    with pytest.raises(csg.DataError, match="it is a folder"):
         policy.save(tmp_path)
 
 

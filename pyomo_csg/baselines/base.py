@@ -10,15 +10,15 @@ from pyomo.core.base.block import BlockData
 
 from pyomo_csg.deciding import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.arguments import is_whole
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import history_of
 from pyomo_csg.learn.omega import omega_of
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.task import Task
+from pyomo_csg.options import seed_problems
 from pyomo_csg.solve import Oracle
 
-_MOST_SEED = 2**32 - 1  # of scikit-learn
+_SETTINGS = ("solver", "options", "workers", "executor")
 
 
 class Baseline(Decider):
@@ -69,9 +69,12 @@ class Baseline(Decider):
         seed: int = 0,
         **settings: Any,
     ):
-        if not (is_whole(seed) and 0 <= seed <= _MOST_SEED):
-            found = f"seed is {seed!r}; give a whole number from 0 to {_MOST_SEED}"
-            self._refuse(found)
+        unknown = [
+            f"there is no option '{name}'; see help(csg.baselines.{type(self).__name__})"
+            for name in settings
+            if name not in _SETTINGS
+        ]
+        self._refuse(*seed_problems(seed), *unknown)
         super().__init__(model, **settings)
         self.seed = int(seed)
         self.history = history_of(self.two_stage, data, context)

@@ -12,8 +12,8 @@ from pyomo.core.base.block import BlockData
 from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.reduction import forward_selection, kmeans
 from pyomo_csg.deciding import Sets
-from pyomo_csg.learn.arguments import is_whole
 from pyomo_csg.learn.omega import spread_of
+from pyomo_csg.options import is_one_of, is_whole
 
 _REDUCTIONS = ("kmeans", "forward")
 _UNITS = ("raw", "standard")
@@ -91,8 +91,8 @@ def _problems(scenarios: Any, reduction: Any, units: Any) -> list[str]:
         problems.append(
             f"scenarios is {scenarios!r}; give a whole number from 1 up, or None for all"
         )
-    if reduction not in _REDUCTIONS:
+    if not is_one_of(reduction, _REDUCTIONS):
         problems.append(f"reduction is {reduction!r}; give one of {_REDUCTIONS}")
-    if units not in _UNITS:
+    if not is_one_of(units, _UNITS):
         problems.append(f"units is {units!r}; give one of {_UNITS}")
     return problems

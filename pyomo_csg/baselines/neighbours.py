@@ -10,9 +10,9 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from pyomo_csg.baselines.conditional import Conditional
-from pyomo_csg.learn.arguments import is_whole
 from pyomo_csg.learn.omega import spread_of
 from pyomo_csg.learn.outcomes import features_of
+from pyomo_csg.options import is_whole
 
 _MOST, _JUDGED = 500, 200
 

@@ -17,11 +17,11 @@ from pyomo_csg.baselines.recourse_samples import RecourseSamples, Sampler
 from pyomo_csg.baselines.training import Call, Features, Training
 from pyomo_csg.deciding import Sets
 from pyomo_csg.errors import CsgError
-from pyomo_csg.learn.arguments import whole_problems
 from pyomo_csg.learn.descent import Schedule
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.seeding import seeded
 from pyomo_csg.learn.threads import one_thread
+from pyomo_csg.options import whole_problems
 from pyomo_csg.solve import Oracle, Solution
 
 _BATCH, _RATE = 100, 2e-3

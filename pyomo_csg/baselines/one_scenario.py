@@ -12,9 +12,9 @@ from sklearn.tree import DecisionTreeRegressor
 
 from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.training import Features
-from pyomo_csg.learn.arguments import whole_problems
 from pyomo_csg.learn.omega import spread_of
 from pyomo_csg.learn.progress import Journal
+from pyomo_csg.options import whole_problems
 
 _FIRST_STEP = 0.5  # of the simplex, in standard deviations of the outcomes
 _TOLERANCE = 1e-4  # in standard deviations of the outcomes, and of the costs

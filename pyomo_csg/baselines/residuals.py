@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 
 from pyomo_csg.baselines.conditional import Conditional
 from pyomo_csg.baselines.forecasts import forecasts_of, name_of, problems_of
-from pyomo_csg.learn.arguments import is_whole
+from pyomo_csg.options import is_whole
 
 
 class Residuals(Conditional):

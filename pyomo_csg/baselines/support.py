@@ -15,14 +15,14 @@ from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.reduction import kmeans
 from pyomo_csg.baselines.smooth_decision import KnownDecisions
 from pyomo_csg.baselines.training import Call, Features, Training
-from pyomo_csg.learn.arguments import whole_problems
 from pyomo_csg.learn.descent import Schedule
 from pyomo_csg.learn.networks import mlp
 from pyomo_csg.learn.omega import spread_of
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.seeding import seeded
 from pyomo_csg.learn.threads import one_thread
-from pyomo_csg.stages.arrays import scenario_array
+from pyomo_csg.options import is_whole, positive_problems, whole_problems
+from pyomo_csg.stages.arrays import axes_of, scenario_array
 
 _BATCH, _RATE = 50, 2e-3
 
@@ -107,11 +107,12 @@ class SupportProbabilities(Baseline):
         **settings: Any,
     ):
         counts = {"decisions": decisions, "rounds": rounds, "epochs": epochs}
-        if support is not None and np.ndim(support) == 0:
+        if support is not None and axes_of(support) == 0:
             counts["support"] = support
-        problems = whole_problems(**counts)
-        if not 0 < smoothing < np.inf:
-            problems.append(f"smoothing is {smoothing!r}; give a number above 0")
+        problems = [*whole_problems(**counts), *positive_problems(smoothing=smoothing)]
+        if not _are_units(hidden):
+            found = f"hidden is {hidden!r}; give whole numbers above 0, such as (64,)"
+            problems.append(found)
         self._refuse(*problems)
         super().__init__(model, data, context=context, seed=seed, **settings)
         self._features = Features(self.history.contexts)
@@ -144,7 +145,7 @@ class SupportProbabilities(Baseline):
 
     def _points(self, support: Any) -> np.ndarray:
         """Return the support (S, p)."""
-        if np.ndim(support) > 0:
+        if axes_of(support) > 0:
             return scenario_array(self.two_stage, support)
         outcomes = self.history.outcomes
         count = len(outcomes) if support is None else support
@@ -178,3 +179,8 @@ def anywhere(points: int, count: int, rng: np.random.Generator) -> np.ndarray:
     """Return probabilities (count, points): of a few points some, of about all others."""
     concentrations = np.exp(rng.uniform(-np.log(points), 0.0, count))
     return np.stack([rng.dirichlet(np.full(points, c)) for c in concentrations])
+
+
+def _are_units(hidden: Any) -> bool:
+    listed = isinstance(hidden, tuple | list)
+    return listed and all(is_whole(units) and units > 0 for units in hidden)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.files import write_result
+from pyomo_csg.files import file_to_read, place_to_write, write_result
 
 _PARQUET = (".parquet", ".pq")
 _NO_PARQUET = "Parquet needs pyarrow: pip install 'pyomo-csg[parquet]'; or give a CSV"
@@ -22,9 +22,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     DataError
         If it is not there or cannot be read.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise _refusal(path, "read", "there is no such file")
+    path = file_to_read(path)
     try:
         if path.suffix.lower() in _PARQUET:
             return pd.read_parquet(path)
@@ -62,11 +60,7 @@ def refuse_unwritable(path: str | Path | None) -> None:
     """Refuse a place for results before there are any, not after hours of work."""
     if path is None:
         return
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise _refusal(path, "written", f"there is no folder '{path.parent}'; make it")
-    if path.is_dir():
-        raise _refusal(path, "written", "it is a folder; give the name of a file")
+    place_to_write(path)
 
 
 def _refusal(path: Path, what: str, problem: str) -> DataError:

@@ -10,13 +10,19 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.options import (
+    is_one_of,
+    seed_problems,
+    share_problems,
+    whole_problems,
+)
 
 Statistic = str | float
 
 
 def name_of(statistic: Statistic) -> str:
     """Return what tables call a statistic; refuse what is none."""
-    if statistic in ("median", "mean"):
+    if is_one_of(statistic, ("median", "mean")):
         return str(statistic)
     if isinstance(statistic, Real) and 0 <= float(statistic) <= 1:
         return f"{100 * float(statistic):g} %"
@@ -75,9 +81,13 @@ def bootstrapped(
     units : list of arrays
         The rows of each unit that is drawn whole, with replacement: a trial, or a case.
     """
-    if not (isinstance(level, Real) and 0 < level < 1):
-        found = f"level is {level!r}; give a number between 0 and 1"
-        raise DataError("Cannot give an interval", [found])
+    problems = [
+        *share_problems(level=level),
+        *seed_problems(seed),
+        *whole_problems(draws=draws),
+    ]
+    if problems:
+        raise DataError("Cannot give an interval", problems)
     rng, count = np.random.default_rng(seed), len(units)
     found = []
     for _ in range(draws):

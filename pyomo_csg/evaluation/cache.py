@@ -70,6 +70,9 @@ class Cache:
         two_stage: TwoStageModel,
         settings: Mapping[str, Any],
     ):
+        if not isinstance(folder, str | os.PathLike | None):
+            found = f"cache is {folder!r:.80}; give the path of a folder"
+            raise DataError("Cannot keep full programs", [found])
         self._folder = None if folder is None else Path(folder)
         self._two_stage, self._settings = two_stage, dict(settings)
         if self._folder is not None:

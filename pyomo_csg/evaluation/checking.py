@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.evaluation.case import Case
+from pyomo_csg.options import size_problems
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.arrays import Doors, scenario_array, weight_vector
 
@@ -29,6 +31,15 @@ def model_of(policies: Any, model: BlockData | None) -> BlockData:
         if hasattr(policy, "two_stage"):
             return policy.two_stage.model
     raise DataError(_SUBJECT, ["model: no policy has one; give it as model="])
+
+
+def refuse_options(tolerance: Any, trial: Any) -> None:
+    """Refuse what is no tolerance and no name of a trial."""
+    problems = size_problems(tolerance=tolerance)
+    if not isinstance(trial, Real | str):
+        problems.append(f"trial is {trial!r:.80}; give a number or a text")
+    if problems:
+        raise DataError(_SUBJECT, problems)
 
 
 def checked(

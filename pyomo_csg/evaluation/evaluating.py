@@ -13,7 +13,7 @@ from pyomo.core.base.block import BlockData
 
 from pyomo_csg.evaluation.cache import Cache, Full
 from pyomo_csg.evaluation.case import Case
-from pyomo_csg.evaluation.checking import checked, model_of
+from pyomo_csg.evaluation.checking import checked, model_of, refuse_options
 from pyomo_csg.evaluation.evaluation import Evaluation
 from pyomo_csg.evaluation.full_program import full_programs
 from pyomo_csg.evaluation.judging import judged
@@ -95,6 +95,7 @@ def evaluate(
     >>> bool(evaluation.median()["K=5"] < evaluation.median()["K=1"])
     True
     """
+    refuse_options(tolerance, trial)
     judge = Oracle(model_of(policies, model), solver, executor, workers)
     full = Oracle(judge.two_stage.model, solver, executor, workers, options)
     sound, values = checked(judge.two_stage, policies, cases, reference)

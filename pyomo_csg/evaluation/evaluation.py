@@ -21,6 +21,7 @@ from pyomo_csg.evaluation.bootstrap import (
 from pyomo_csg.evaluation.reference import TIE, combined, proven_gap, relative
 from pyomo_csg.evaluation.tables import counted, summary, written
 from pyomo_csg.evaluation.timing import timed
+from pyomo_csg.options import size_problems
 
 Path = str | os.PathLike[str]
 
@@ -207,6 +208,8 @@ class Evaluation:
         tolerance : float
             Relative; costs that are closer to the least are the same.
         """
+        if problems := size_problems(tolerance=tolerance):
+            raise DataError("Cannot count wins", problems)
         costs = self.costs
         least = costs.min(axis=1)
         best = costs.le(least + tolerance * least.abs(), axis=0)
@@ -232,7 +235,7 @@ class Evaluation:
 
     def only(self, policies: Iterable[str]) -> Evaluation:
         """Return the evaluation of some of the policies, against the same reference."""
-        wanted = list(policies)
+        wanted = list(policies) if isinstance(policies, Iterable) else [policies]
         self._refuse_unknown(wanted)
         level = self._records.index.get_level_values("policy")
         parts = [self._records[level == name] for name in wanted]
@@ -251,7 +254,7 @@ class Evaluation:
             If a trial's cases differ, a policy was judged on one twice, or only some
             have a reference.
         """
-        every = list(evaluations)
+        every = list(evaluations) if isinstance(evaluations, Iterable) else []
         tidy.refuse_join(every)
         records = pd.concat([one._records for one in every])
         return cls(records, combined([one._reference for one in every]))
@@ -333,6 +336,6 @@ class Evaluation:
     def _refuse_unknown(self, names: list[str]) -> None:
         unknown = [name for name in names if name not in self.policies]
         if unknown or not names:
-            found = f"{shortlist(unknown) or 'none'} was given"
+            found = f"{shortlist(map(str, unknown)) or 'none'} was given"
             known = shortlist(self.policies, len(self.policies))
             raise DataError("No such policy", [f"{found}; there are {known}"])

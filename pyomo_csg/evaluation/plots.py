@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyomo_csg.plotting import new_figure
+from pyomo_csg.errors import DataError
+from pyomo_csg.options import positive_problems
+from pyomo_csg.plotting import new_figure, save_figure, sound_axes
 
 _STYLES = ("-", "--", ":", "-.")
 _COLOURS = 10  # of matplotlib's cycle, until styles tell more
@@ -29,8 +31,9 @@ def draw_cdf(
         How many cases each policy was judged on; those without a gap keep its curve
         below 1.
     """
-    if ax is None:
-        ax = new_figure(6.4, 4.2).add_subplot()
+    if problems := positive_problems(floor=floor):
+        raise DataError("Cannot draw", problems)
+    ax = sound_axes(ax, lambda: new_figure(6.4, 4.2).add_subplot())
     for place, policy in enumerate(gaps.columns):
         found = np.sort(gaps[policy].dropna().to_numpy())
         logs = np.log10(np.maximum(found, floor))
@@ -45,7 +48,7 @@ def draw_cdf(
     ax.grid(alpha=0.3)
     ax.legend(fontsize="small")
     if path is not None:
-        ax.figure.savefig(path, dpi=150)
+        save_figure(ax.figure, path, dpi=150)
     return ax
 
 

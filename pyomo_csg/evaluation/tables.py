@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from pyomo_csg.evaluation.remarks import remarks
+from pyomo_csg.files import write_result
 
 if TYPE_CHECKING:
     from pyomo_csg.evaluation.evaluation import Evaluation
@@ -99,7 +99,7 @@ def summary(evaluation: Evaluation) -> Table:
 def written(content: str, path: str | os.PathLike[str] | None) -> str:
     """Write a text if there is a path, and return it."""
     if path is not None:
-        Path(path).write_text(content, encoding="utf-8")
+        write_result(path, content.encode())
     return content
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.evaluation.reference import relative
+from pyomo_csg.files import file_to_read, write_result
 
 if TYPE_CHECKING:
     from pyomo_csg.evaluation.evaluation import Evaluation
@@ -42,12 +43,13 @@ def write(
     table["gap"] = relative(table["cost"] - table["value"], table["value"])
     first = ["cost", "gap", "value", "bound", "seconds"]
     others = [name for name in (*_RECORDS, *_REFERENCE) if name not in first]
-    table[[*first, *others]].to_csv(path)
+    write_result(path, table[[*first, *others]].to_csv().encode())
 
 
 def read(path: str | os.PathLike[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the records and the reference that were written."""
     columns = {**_RECORDS, **_REFERENCE}
+    path = file_to_read(path)
     try:
         # As text: a policy may be called NA, and numbers are to be the same to the bit.
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
@@ -77,8 +79,10 @@ def _label(text: str) -> int | str:
 def refuse_join(evaluations: Sequence[Evaluation]) -> None:
     """Raise a DataError that lists why evaluations are not of one kind."""
     subject = "Cannot join the evaluations"
-    if not evaluations:
-        raise DataError(subject, ["none were given"])
+    strange = [one for one in evaluations if not hasattr(one, "has_reference")]
+    if strange or not evaluations:
+        given = f"a {type(strange[0]).__name__} was" if strange else "none were"
+        raise DataError(subject, [f"{given} given; give a list of csg.Evaluation"])
     problems = []
     if len({one.has_reference for one in evaluations}) > 1:
         problems.append("some have a reference and others have none")

@@ -15,6 +15,7 @@ from pyomo_csg.guarantees.intervals import mean_interval
 from pyomo_csg.guarantees.pairs import costs_of, halves, pairs_of, take
 from pyomo_csg.guarantees.rivals import usual_rivals
 from pyomo_csg.learn.history import History
+from pyomo_csg.options import is_number, seed_problems, share_problems
 
 _LEAST = 8  # pairs, so that there are intervals on half of them
 
@@ -81,7 +82,7 @@ def certify(
     (True, ['deciding on the forecast', 'one decision for all contexts'])
     """
     pairs = pairs_of(policy, data)
-    width = _width(delta, cost_range, pairs)
+    width = _width(delta, cost_range, pairs, seed)
     rivals, rows = _rivals(policy, pairs, against, history, seed)
     costs = costs_of(policy, pairs)
     _refuse_costs(costs, cost_range)
@@ -129,6 +130,9 @@ def _rivals(
 
 def _refuse_rivals(policy: Decider, against: Mapping[str, Decider]) -> None:
     """Refuse what does not decide for the same contexts and variables."""
+    if not isinstance(against, Mapping):
+        found = f"against is a {type(against).__name__}; give a mapping from name"
+        raise DataError("There is no certificate", [f"{found} to policy"])
     problems = []
     for name, rival in against.items():
         if not isinstance(rival, Decider):
@@ -149,19 +153,23 @@ def _variables(policy: Decider) -> set[str]:
 
 
 def _width(
-    delta: float, cost_range: tuple[float, float] | None, pairs: History
+    delta: float, cost_range: tuple[float, float] | None, pairs: History, seed: int
 ) -> float | None:
     """Return how far apart costs can be, if that is known, or refuse what is off."""
-    problems = []
-    if not 0 < delta < 1:
-        problems.append(f"delta is {delta!r}; give a number between 0 and 1")
+    problems = [*share_problems(delta=delta), *seed_problems(seed)]
     if len(pairs) < _LEAST:
         problems.append(f"there are {len(pairs)} pairs; give at least {_LEAST}")
-    if cost_range is not None and not -np.inf < cost_range[0] < cost_range[1] < np.inf:
-        problems.append(f"cost_range is {cost_range}; give two finite numbers in order")
+    if cost_range is not None and not _is_range(cost_range):
+        found = f"cost_range is {cost_range!r:.80}"
+        problems.append(f"{found}; give two finite numbers in order")
     if problems:
         raise DataError("There is no certificate", problems)
     return None if cost_range is None else float(cost_range[1] - cost_range[0])
+
+
+def _is_range(given: Any) -> bool:
+    two = isinstance(given, tuple | list | np.ndarray) and len(given) == 2
+    return two and all(map(is_number, given)) and given[0] < given[1]
 
 
 def _refuse_costs(costs: np.ndarray, cost_range: tuple[float, float] | None) -> None:

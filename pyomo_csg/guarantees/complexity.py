@@ -69,7 +69,7 @@ class LinearClass:
             return omega(-free).numpy(), omega(free).numpy()
 
 
-def linear_class(network: TaskNet) -> LinearClass:
+def linear_class(network: TaskNet | None) -> LinearClass:
     """Return the class of a Task-Net that was trained as a :class:`pyomo_csg.Linear`.
 
     Raises
@@ -77,9 +77,13 @@ def linear_class(network: TaskNet) -> LinearClass:
     DataError
         If it is another one, or has learned weights.
     """
-    body, head = network.body, network.head
+    body, head = getattr(network, "body", None), getattr(network, "head", None)
     subject = "The network is not of the class that bounds are for"
-    if not isinstance(body, BoundedLinear) or not isinstance(head, OmegaHead):
+    if (
+        network is None
+        or not isinstance(body, BoundedLinear)
+        or not isinstance(head, OmegaHead)
+    ):
         found = f"it is a {type(body).__name__}, whose complexity is not bounded"
         remedy = "fit with network=csg.Linear(bound), and a method but 'auto'"
         raise DataError(subject, [f"{found}; {remedy}"])

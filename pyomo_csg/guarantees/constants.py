@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pyomo.core.base.block import BlockData
 
-from pyomo_csg.errors import ModelError
+from pyomo_csg.errors import DataError, ModelError
 from pyomo_csg.guarantees.extremes import (
     checked_duals,
     largest_cost,
@@ -18,6 +18,7 @@ from pyomo_csg.guarantees.extremes import (
 )
 from pyomo_csg.guarantees.linear_model import RightHandSideModel, right_hand_side_model
 from pyomo_csg.guarantees.support import Support, support_of
+from pyomo_csg.options import whole_problems
 from pyomo_csg.solve.vertices import TooManyBasesError, corners
 from pyomo_csg.stages import TwoStageModel
 
@@ -130,6 +131,8 @@ def task_constants(
     >>> round(found.u_pi, 3), round(found.penalty, 3), found.complete
     (0.95, 18.0, False)
     """
+    if problems := whole_problems(scenarios=scenarios):
+        raise DataError("There are no such constants", problems)
     two_stage = TwoStageModel(model)
     return constants_of(
         right_hand_side_model(two_stage), scenarios, support_of(two_stage, support)

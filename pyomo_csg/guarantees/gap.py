@@ -20,6 +20,13 @@ from pyomo_csg.guarantees.pairs import costs_of, pairs_of
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.omega import spread_of
 from pyomo_csg.learn.outcomes import features_of
+from pyomo_csg.options import (
+    is_one_of,
+    is_whole,
+    seed_problems,
+    share_problems,
+    size_problems,
+)
 
 PERFECT, NEIGHBOURS, CONTEXT_FREE = RIVALS = (
     "perfect information",
@@ -105,10 +112,17 @@ def optimality_gap(
     >>> gap.size, gap.proven, 0 <= gap.interval.mean <= gap.interval.upper
     (1, True, True)
     """
-    if rival not in RIVALS:
-        found = f"rival is {rival!r}; give one of {RIVALS}"
-        raise DataError("There is no such gap", [found])
     pairs = pairs_of(policy, data)
+    problems = [*share_problems(delta=delta), *seed_problems(seed)]
+    if not is_one_of(rival, RIVALS):
+        problems.append(f"rival is {rival!r}; give one of {RIVALS}")
+    if width is not None:
+        problems += size_problems(width=width)
+    most = len(pairs) // 2  # so that there are two groups
+    if size is not None and not (is_whole(size) and 1 <= size <= most):
+        problems.append(f"size is {size!r}; give a whole number from 1 to {most}")
+    if problems:
+        raise DataError("There is no such gap", problems)
     costs = costs_of(policy, pairs)
     return gap_of(policy, pairs, costs, rival, delta, size, width, seed)
 

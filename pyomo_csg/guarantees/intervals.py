@@ -9,10 +9,13 @@ import numpy as np
 from scipy import stats
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.options import share_problems, size_problems
+from pyomo_csg.stages.arrays import numbers_of
 
 _HOEFFDING, _BERNSTEIN, _STUDENT = "hoeffding", "bernstein", "student"
 _COCHRAN = 25  # times the squared skewness: so many values make a mean about normal
 _SYMMETRIC = 1e-8
+_SUBJECT = "There is no confidence interval"
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def mean_interval(
     >>> found.method, round(found.lower, 2), round(found.upper, 2)
     ('bernstein', 0.47, 0.59)
     """
-    values = np.asarray(values, dtype=float)
+    values = numbers_of("values", values, _SUBJECT)
     _refuse(values, delta, width)
     mean, n = float(values.mean()), len(values)
     if width is not None:
@@ -114,15 +117,14 @@ def _refuse(values: np.ndarray, delta: float, width: float | None) -> None:
     if values.ndim != 1 or len(values) < 2:
         problems.append(f"values are of shape {values.shape}; give at least two")
     if not np.isfinite(values).all():
-        problems.append("some value is not finite")
-    if not 0 < delta < 1:
-        problems.append(f"delta is {delta!r}; give a number between 0 and 1")
-    if width is not None and not width >= 0:
-        problems.append(f"width is {width!r}; give a number from 0 up")
-    elif width is not None and not problems and np.ptp(values) > width:
+        problems.append("some value is not finite; drop it")
+    problems += share_problems(delta=delta)
+    if width is not None:
+        problems += size_problems(width=width)
+    if width is not None and not problems and np.ptp(values) > width:
         problems.append(
             f"two values are {np.ptp(values):g} apart, which is more than the width "
             f"{width:g}; give the range that all values are in, not only these"
         )
     if problems:
-        raise DataError("There is no confidence interval", problems)
+        raise DataError(_SUBJECT, problems)

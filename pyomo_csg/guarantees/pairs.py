@@ -25,6 +25,7 @@ def pairs_of(policy: Decider, data: Any) -> History:
     ------
     DataError
     """
+    refuse_stranger("policy", policy)
     named = policy.context_names is not None and _has_names(data)
     found = history_of(
         policy.two_stage, data, list(policy.context_names or ()) if named else None
@@ -35,6 +36,13 @@ def pairs_of(policy: Decider, data: Any) -> History:
         known = f"the policy was learned from contexts of shape {policy.context_shape}"
         raise DataError(subject, [f"contexts are of shape {shape}; {known}"])
     return found
+
+
+def refuse_stranger(argument: str, policy: Any) -> None:
+    """Refuse what does not decide as policies do."""
+    if not isinstance(policy, Decider):
+        found = f"{argument} is a {type(policy).__name__}; give a csg.Policy"
+        raise DataError("There is nothing to judge", [f"{found} or a rival of it"])
 
 
 def halves(pairs: History, seed: int) -> tuple[History, np.ndarray]:

@@ -68,6 +68,9 @@ def support_of(two_stage: TwoStageModel, support: Any = None) -> Support:
         raise DataError("There is no such support", [found]) from error
     if not (lower <= upper).all():
         j = int(np.flatnonzero(~(lower <= upper))[0])
-        found = f"'{params[j].name}' is to be between {lower[j]} and {upper[j]}"
+        found = (
+            f"'{params[j].name}' is to be between {lower[j]} and {upper[j]}; give the"
+        )
+        found += " lower end first"
         raise DataError("There is no such support", [found])
     return Support(lower, upper)

@@ -26,6 +26,7 @@ from pyomo_csg.guarantees.pairs import pairs_of
 from pyomo_csg.guarantees.support import Support, support_of
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.kernels import KERNELS, mmd_loss
+from pyomo_csg.options import share_problems, size_problems
 from pyomo_csg.policy import Policy
 
 _SAMPLED = 100
@@ -66,7 +67,7 @@ def mmd_bound(
     the data. Lemma 1's bound 2 U of the loss is the width of its range, too: with an
     energy kernel it is between 0 and 2 U, with another between -U and U.
     """
-    setting = _Setting(policy, data, support, radius)
+    setting = _Setting(policy, data, support, radius, delta)
     kernel, unit = _kernel(policy)
     speed, size, offset = _kernel_constants(kernel, setting.box, unit)
     zetas, omegas = (
@@ -107,7 +108,7 @@ def task_bound(
         If the model is not linear with uncertain right-hand sides alone, or an assumption
         of the paper does not hold.
     """
-    setting = _Setting(policy, data, support, radius)
+    setting = _Setting(policy, data, support, radius, delta)
     constants = setting.constants()
     losses = policy.oracle.loss(
         setting.scenarios, setting.pairs.outcomes, progress=False
@@ -147,7 +148,7 @@ def approximate_bound(
     the Loss-Net's class is that of nets whose layers have at most its norms, as if these
     had been fixed beforehand.
     """
-    setting = _Setting(policy, data, support, radius)
+    setting = _Setting(policy, data, support, radius, delta)
     net = policy.learned.summary.get("trust")
     if net is None:
         found = f"method {policy.method!r} has none; fit by 'static' or 'dynamic'"
@@ -188,11 +189,23 @@ def approximate_bound(
 class _Setting:
     """A policy of the linear class, its pairs, and the box that all is in."""
 
-    def __init__(self, policy: Policy, data: Any, support: Any, radius: float | None):
+    def __init__(
+        self,
+        policy: Policy,
+        data: Any,
+        support: Any,
+        radius: float | None,
+        delta: float,
+    ):
         self.policy = policy
-        self.map: LinearClass = linear_class(policy.network)
         self.pairs: History = pairs_of(policy, data)
+        self.map: LinearClass = linear_class(getattr(policy, "network", None))
         seen = self.map.radius(self.pairs.contexts)
+        problems = share_problems(delta=delta)
+        if radius is not None:
+            problems += size_problems(radius=radius)
+        if problems:
+            raise DataError("There is no bound", problems)
         if radius is not None and radius < seen:
             found = f"radius is {radius}, but a context in the data is {seen:g} away"
             raise DataError("There is no bound", [found])

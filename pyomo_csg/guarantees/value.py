@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.deciding import Decider
-from pyomo_csg.guarantees.pairs import costs_of, halves, pairs_of, take
+from pyomo_csg.errors import DataError
+from pyomo_csg.guarantees.pairs import costs_of, halves, pairs_of, refuse_stranger, take
 from pyomo_csg.guarantees.rivals import Forecast, SampleAverage
 from pyomo_csg.learn.history import context_batch
+from pyomo_csg.options import seed_problems
 from pyomo_csg.stages.arrays import Doors, batch_of_scenarios, batch_of_weights
 
 _COSTS = ("expected_value", "policy", "stochastic", "perfect")
@@ -106,6 +108,8 @@ def values(
     ((20, 7), False, True)
     """
     pairs = pairs_of(policy, data)
+    if problems := seed_problems(seed):
+        raise DataError("There are no values", problems)
     if history is None:
         seen, rows = halves(pairs, seed)
         pairs = take(pairs, rows)
@@ -151,8 +155,19 @@ def conditional_values(policy: Decider, cases: Iterable[Any]) -> Values:
     >>> bool((found.table["policy"] >= found.table["stochastic"] - 1e-9).all())
     True
     """
-    found = [_case_costs(policy, *case) for case in cases]
+    refuse_stranger("policy", policy)
+    laws = list(cases) if isinstance(cases, Iterable) else []
+    wrong = [i for i, law in enumerate(laws) if not _is_law(law)]
+    if wrong or not laws:
+        what = f"cases[{wrong[0]}] is none" if wrong else "cases has none"
+        wanted = "give (context, outcomes) or (context, outcomes, weights)"
+        raise DataError("There are no values", [f"{what}; {wanted}"])
+    found = [_case_costs(policy, *law) for law in laws]
     return _valued(*np.array(found).reshape(-1, 4).T, known=True)
+
+
+def _is_law(law: Any) -> bool:
+    return isinstance(law, tuple | list) and len(law) in (2, 3)
 
 
 def _case_costs(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from numbers import Integral, Real
-from typing import Any, TypeGuard
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -14,6 +14,7 @@ from pyomo_csg.learn.config import FitConfig, config_of
 from pyomo_csg.learn.linear import Linear
 from pyomo_csg.learn.methods import METHODS
 from pyomo_csg.learn.networks import LocationScale
+from pyomo_csg.options import is_one_of, is_whole
 
 _BODIES = ("mlp", "lstm", "linear", "constant")
 _OR_AUTO = ", or 'auto'"
@@ -34,7 +35,7 @@ def checked(
         problems.append(
             f"scenarios is {scenarios!r}; give a whole number from 1 up, or 'auto'"
         )
-    if method not in METHODS:
+    if not is_one_of(method, METHODS):
         near = difflib.get_close_matches(str(method), METHODS, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"give one of {METHODS}"
         problems.append(f"method is {method!r}; {hint}")
@@ -62,18 +63,11 @@ def checked(
     return settings
 
 
-def is_whole(value: Any) -> TypeGuard[int]:
-    """Say if it is a whole number: no bool, and no float that happens to be one."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def whole_problems(**counts: Any) -> list[str]:
-    """Say which of some arguments are no whole numbers from 1 up."""
-    return [
-        f"{name} is {count!r}; give a whole number from 1 up"
-        for name, count in counts.items()
-        if not (is_whole(count) and count >= 1)
-    ]
+def refuse_more_than_pairs(scenarios: int | str, pairs: int) -> None:
+    """Refuse more scenarios than there are pairs to tell them from."""
+    if isinstance(scenarios, int) and scenarios > pairs:
+        found = f"scenarios is {scenarios}, but there are {pairs} pairs to learn from"
+        raise DataError("Cannot fit", [f"{found}; give at most {pairs}"])
 
 
 def _is_auto(value: Any) -> bool:
@@ -84,11 +78,11 @@ def _regularization_problems(method: Any, regularization: Any) -> list[str]:
     if _is_auto(regularization):
         return []
     found = f"regularization is {regularization!r}"
-    if method in ("auto", "mmd"):
+    if is_one_of(method, ("auto", "mmd")):
         found += f", but method '{method}' takes none; leave it out, or give"
         return [f"{found} method='static', 'dynamic' or 'direct'"]
     number = regularization
-    if method == "direct":
+    if is_one_of(method, ("direct",)):
         wanted = f"'direct' takes a number from 0 up, in standard deviations{_OR_AUTO}"
     else:
         wanted = f"give a number from 0 up, a text such as '0.1x'{_OR_AUTO}"

@@ -77,6 +77,9 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | Path | None, identity: Mapping[str, Any]):
+        if not isinstance(folder, str | os.PathLike | None):
+            found = f"checkpoint is {folder!r:.80}; give the path of a folder"
+            raise DataError("Cannot keep the fit", [found])
         self._folder = None if folder is None else _Folder(Path(folder), identity)
         self._parts: tuple[str, ...] = ()
 

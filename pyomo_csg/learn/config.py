@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.learn.kernels import KERNELS
+from pyomo_csg.options import is_number, is_one_of, is_whole
 
+_MOST_UNITS = 2**16
 _CHOICES = {
     "weights": ("equal", "learned"),
     "device": ("cpu", "auto"),
@@ -94,11 +96,17 @@ class FitConfig:
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} is {getattr(self, name)!r}; {_CUDA * (getattr(self, name) == 'cuda')}"
+            f"{name} is {value!r:.80}; {_CUDA * is_one_of(value, ('cuda',))}"
             f"give one of {choices}"
             for name, choices in _CHOICES.items()
-            if getattr(self, name) not in (*choices, *([None] * (name == "units")))
+            if not (is_one_of(value := getattr(self, name), choices))
+            and not (name == "units" and value is None)
         ]
+        if not (callable(self.kernel) or is_one_of(self.kernel, tuple(KERNELS))):
+            known = sorted(KERNELS)
+            problems.append(
+                f"kernel is {self.kernel!r}; give one of {known} or a function"
+            )
         for field in fields(self):
             problems += _bad_number(field.name, getattr(self, field.name))
         if problems:
@@ -132,24 +140,20 @@ def _bad_number(name: str, value: Any) -> list[str]:
         return []
     if name in ("hidden", "recurrent", "encoder", "head"):
         whole = isinstance(value, tuple | list) and all(
-            isinstance(units, int) and units > 0 for units in value
+            is_whole(units) and 0 < units <= _MOST_UNITS for units in value
         )
         needed = name in ("recurrent", "encoder")
         good = whole and (len(value) > 0 or not needed)
-        wanted = "whole numbers above 0, such as (64, 64)"
+        wanted = f"whole numbers above 0, such as (64, 64), up to {_MOST_UNITS}"
     elif name in ("noise", "decay"):
-        good, wanted = _is_number(value) and value >= 0, "a number from 0 up"
+        good, wanted = is_number(value) and value >= 0, "a number from 0 up"
     elif name == "seconds":
-        good = value is None or (_is_number(value) and value > 0)
+        good = value is None or (is_number(value) and value > 0)
         wanted = "a number above 0, or None"
     elif name.endswith("_rate"):
-        good, wanted = _is_number(value) and value > 0, "a number above 0"
+        good, wanted = is_number(value) and value > 0, "a number above 0"
     else:
         least = {"search": 0, "rounds": 0, "folds": 2}.get(name, 1)
-        good = isinstance(value, int) and value >= least
+        good = is_whole(value) and value >= least
         wanted = f"a whole number from {least} up"
-    return [] if good else [f"{name} is {value!r}; give {wanted}"]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    return [] if good else [f"{name} is {value!r:.80}; give {wanted}"]

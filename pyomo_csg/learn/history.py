@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 _MOST_PLACES = 3
 _MOST_COLUMNS = 10
 _LEAST_PAIRS = 2
+LARGEST = 1e100  # of a context's number, so that squares are finite
 
 _NO_CONTEXT = (
     "there are no context columns; give at least one (a constant one will do: add a "
@@ -218,9 +219,9 @@ class _Side:
 
     def refuse_infinite(self) -> None:
         self.refuse_all(
-            f"{label} is {self.listed(column, places)}; give a finite number"
+            f"{label} is {self.listed(column, places)}; {_remedy(column, places)}"
             for label, column in self.columns.items()
-            if (places := [tuple(p) for p in np.argwhere(~np.isfinite(column))])
+            if (places := [tuple(p) for p in np.argwhere(~(abs(column) < LARGEST))])
         )
 
     def listed(self, column: np.ndarray, places: list[tuple[int, ...]]) -> str:
@@ -233,6 +234,11 @@ class _Side:
         words = [] if self.rows is None else [f"row {self.rows[place[0]]}"]
         words += [f"step {step}" for step in place[1:]]
         return " in " + ", ".join(words) if words else ""
+
+
+def _remedy(column: np.ndarray, places: list[tuple[int, ...]]) -> str:
+    huge = any(np.isfinite(column[place]) for place in places)
+    return f"give a number below {LARGEST:g}" if huge else "give a finite number"
 
 
 _Sides = tuple[_Side | None, _Side | None]

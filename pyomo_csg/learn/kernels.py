@@ -49,14 +49,18 @@ def kernel_of(kernel: Any, numbers: int = 3) -> Kernel:
             [f"kernel is {kernel!r}; give one of {sorted(KERNELS)} or a function"],
         )
     one = torch.zeros(4, 2, numbers, dtype=torch.float64)
-    found = kernel(one, torch.ones(4, 5, numbers, dtype=torch.float64))
+    wanted = (
+        "it must take tensors (..., m, p) and (..., n, p) to (..., m, n); for "
+        f"(4, 2, {numbers}) and (4, 5, {numbers}) it gave "
+    )
+    try:
+        found = kernel(one, torch.ones(4, 5, numbers, dtype=torch.float64))
+    except Exception as error:  # a user's own function may raise anything
+        failed = f"an error ({type(error).__name__}: {error})"
+        raise DataError("The kernel does not fit", [wanted + failed]) from error
     if not isinstance(found, Tensor) or found.shape != (4, 2, 5):
-        problem = (
-            "it must take tensors (..., m, p) and (..., n, p) to (..., m, n); for "
-            f"(4, 2, {numbers}) and (4, 5, {numbers}) it gave "
-            f"{getattr(found, 'shape', found)}"
-        )
-        raise DataError("The kernel does not fit", [problem])
+        shape = getattr(found, "shape", found)
+        raise DataError("The kernel does not fit", [f"{wanted}{shape}"])
     return kernel
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 
 import torch
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.options import positive_problems
 
 _LEAST = 1e-12
 
@@ -44,9 +44,8 @@ class Linear:
     bound: float = 2.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.bound, Real) and 0 < self.bound < math.inf):
-            found = f"bound is {self.bound!r}; give a number above 0"
-            raise DataError("There is no such csg.Linear", [found])
+        if problems := positive_problems(bound=self.bound):
+            raise DataError("There is no such csg.Linear", problems)
 
 
 class BoundedLinear(nn.Module):

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from pyomo_csg.errors import DataError
 from pyomo_csg.learn.omega import Omega
 
 
@@ -174,6 +175,13 @@ class LocationScale:
     """
 
     def __init__(self, location: Any, scale: Any):
+        problems = [
+            f"{name} is a {type(part).__name__}; give a module, or a function of arrays"
+            for name, part in (("location", location), ("scale", scale))
+            if not callable(part)
+        ]
+        if problems:
+            raise DataError("There is no such csg.LocationScale", problems)
         self.location, self.scale = (
             part if isinstance(part, nn.Module) else FromFunction(part)
             for part in (location, scale)

@@ -12,6 +12,9 @@ from scipy.spatial.distance import cdist
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.kernels import Kernel, kernel_of
+from pyomo_csg.stages.arrays import numbers_of
+
+_SUBJECT = "There is no distance"
 
 
 def wasserstein(one: Any, other: Any) -> float:
@@ -24,10 +27,12 @@ def wasserstein(one: Any, other: Any) -> float:
     >>> wasserstein([[0.0], [1.0], [2.0]], [[2.0], [3.0], [1.0]])
     1.0
     """
-    first, second = (np.asarray(part, float) for part in (one, other))
-    if first.shape != second.shape or not len(first):
+    first, second = (numbers_of("samples", part, _SUBJECT) for part in (one, other))
+    if first.shape != second.shape or not first.size or not first.ndim:
         found = f"samples are of shapes {first.shape} and {second.shape}"
-        raise DataError("There is no distance", [f"{found}; give as many of each"])
+        raise DataError(_SUBJECT, [f"{found}; give as many of each"])
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise DataError(_SUBJECT, ["samples: not all are finite; drop the others"])
     apart = cdist(first.reshape(len(first), -1), second.reshape(len(first), -1))
     return float(apart[linear_sum_assignment(apart)].mean())
 
@@ -76,6 +81,8 @@ def joint_mmd(
     Estimates are unbiased, so that they may be negative where there is little to see.
     """
     law = _signed(scenarios, outcomes, weights)
+    if len(law.atoms) < 2:
+        raise DataError(_SUBJECT, ["there is 1 case; give at least two"])
     chosen = kernel_of(kernel, law.atoms.shape[2])
     gram, noisy = law.gram(law, chosen), law.draws == 1
     n, own = len(gram), np.diag(gram)
@@ -144,10 +151,24 @@ class _Signed:
 
 
 def _signed(scenarios: Any, outcomes: Any, weights: Any) -> _Signed:
-    zetas, omegas = (np.asarray(part, float) for part in (scenarios, outcomes))
+    zetas = numbers_of("scenarios", scenarios, _SUBJECT)
+    omegas = numbers_of("outcomes", outcomes, _SUBJECT)
     omegas = omegas[:, None] if omegas.ndim == 2 else omegas
-    n, count = zetas.shape[:2]
-    shares = np.full((n, count), 1 / count) if weights is None else np.asarray(weights)
+    n, count, numbers = (*zetas.shape, 0, 0, 0)[:3]
+    if weights is None:
+        shares = np.full((n, count), 1 / max(count, 1))
+    else:
+        shares = numbers_of("weights", weights, _SUBJECT)
+    problems = []
+    if zetas.ndim != 3 or not zetas.size:
+        problems.append(f"scenarios are of shape {zetas.shape}; give (n, K, p)")
+    elif (omegas.ndim, *omegas.shape[::2]) != (3, n, numbers) or not omegas.size:
+        found = f"outcomes are of shape {np.shape(outcomes)}"
+        problems.append(f"{found}; give ({n}, {numbers}) or ({n}, M, {numbers})")
+    elif shares.shape != (n, count):
+        problems.append(f"weights are of shape {shares.shape}; give ({n}, {count})")
+    if problems:
+        raise DataError(_SUBJECT, problems)
     draws = omegas.shape[1]
     return _Signed(
         np.concatenate([zetas, omegas], axis=1),
@@ -157,5 +178,9 @@ def _signed(scenarios: Any, outcomes: Any, weights: Any) -> _Signed:
 
 
 def _padded(part: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    if not (isinstance(part, tuple | list) and len(part) in (2, 3)):
+        size = f" of {len(part)}" if isinstance(part, tuple | list) else ""
+        found = f"a {type(part).__name__}{size} was given"
+        raise DataError(_SUBJECT, [f"{found}; give (scenarios, outcomes[, weights])"])
     scenarios, outcomes, *weights = part
     return scenarios, outcomes, weights[0] if weights else None

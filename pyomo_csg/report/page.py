@@ -6,11 +6,9 @@ import html
 import json
 import os
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any
 
-from pyomo_csg.errors import DataError
 from pyomo_csg.files import write_result
 from pyomo_csg.policy import Policy
 from pyomo_csg.report.content import content_of
@@ -32,10 +30,6 @@ def write_page(path: str | os.PathLike[str], policy: Policy, data: Any = None) -
     ------
     DataError
     """
-    path = Path(path)
-    if not path.parent.is_dir():
-        found = f"there is no folder '{path.parent}'; make it first"
-        raise DataError(f"'{path}' cannot be written", [found])
     write_result(path, rendered(policy, data).encode())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from pyomo_csg.comparing import pairs_for
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.history import context_batch
-from pyomo_csg.plotting import new_axes
+from pyomo_csg.plotting import sound_axes
 from pyomo_csg.policy import Policy
 from pyomo_csg.report.contexts import near_outcomes
 from pyomo_csg.report.training import training_curves
@@ -25,7 +25,7 @@ def plot_scenarios(policy: Policy, x: Any, data: Any = None, ax: Any = None) -> 
         raise DataError("Cannot draw scenarios", [found])
     names = [p.name for p in policy.two_stage.uncertain_params]
     scenarios, weights = policy.scenarios(contexts[0]), policy.weights(contexts[0])
-    ax = ax or new_axes()
+    ax = sound_axes(ax)
     places = np.arange(len(names))
     if data is not None:
         near = near_outcomes(policy, contexts[0], pairs_for(policy, data))
@@ -54,7 +54,7 @@ def plot_training(policy: Policy, ax: Any = None) -> Any:
     if not curves:
         found = "the losses of its training were not kept"
         raise DataError("Cannot draw the training", [found])
-    ax = ax or new_axes()
+    ax = sound_axes(ax)
     for number, stage in enumerate(curves):
         for run in stage["runs"]:
             label = f"{stage['stage']}, to {run['loss'][-1]:.4g}"

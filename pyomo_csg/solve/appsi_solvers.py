@@ -10,7 +10,8 @@ from typing import Any
 import pyomo.environ  # noqa: F401, it registers appsi's solvers
 from pyomo.contrib.appsi.base import SolverFactory
 
-from pyomo_csg.errors import ModelError, shortlist
+from pyomo_csg.errors import DataError, ModelError, shortlist
+from pyomo_csg.options import positive_problems
 from pyomo_csg.solve.highs import check_options
 
 _PREFIX = "appsi_"
@@ -124,6 +125,10 @@ class SolverKind:
         self.profile = PROFILES.get(self.key, Profile(f"see the manual of {self.key}"))
         own = dict(options or {})
         self.time_limit: float | None = own.pop("time_limit", None)
+        if self.time_limit is not None:
+            problems = positive_problems(time_limit=self.time_limit)
+            if problems:
+                raise DataError("The solver's options do not fit", problems)
         if self.key == "highs":
             check_options(own)  # appsi would only log a misspelt one
         self._options = {**self.profile.exact, **own}

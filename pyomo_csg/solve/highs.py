@@ -18,6 +18,7 @@ from pyomo_csg.solve.engine import SolverTrouble, Stats
 from pyomo_csg.solve.shape import Shape
 
 _STATUS = highspy.HighsModelStatus
+_OK = highspy.HighsStatus.kOk
 _NAMES = {
     _STATUS.kInfeasible: "infeasible",
     _STATUS.kUnbounded: "unbounded",
@@ -59,7 +60,7 @@ def check_options(
         solver = highspy.Highs()
         solver.setOptionValue("output_flag", False)
         for name, value in (options or {}).items():
-            if solver.setOptionValue(name, value) != highspy.HighsStatus.kOk:
+            if not _takes(solver, name, value):
                 problems.append(f"HiGHS does not take {value!r} for option '{name}'")
     for name, allowed in _NEEDED.items() if basis else ():
         if options is not None and name in options and options[name] not in allowed:
@@ -75,6 +76,16 @@ def check_options(
     if problems:
         raise DataError("The solver's options do not fit", problems)
     return dict(options or {})
+
+
+def _takes(solver: Any, name: str, value: Any) -> bool:
+    """Whether HiGHS takes a value; NaN, which it would take, it does not."""
+    if isinstance(value, float) and math.isnan(value):
+        return False
+    try:
+        return solver.setOptionValue(name, value) == _OK
+    except (TypeError, ValueError):
+        return False
 
 
 def run_status(highs: Any) -> None:

@@ -14,6 +14,7 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.errors import DataError, ModelError, SolveError
+from pyomo_csg.options import is_one_of, whole_problems
 from pyomo_csg.solve.answers import Audit, LossGradient, Solution
 from pyomo_csg.solve.batch import Batch, Recipe
 from pyomo_csg.solve.compiling import CompiledModel, compile_model
@@ -23,6 +24,7 @@ from pyomo_csg.solve.numbers import shared
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.arrays import (
     Doors,
+    axes_of,
     batch_of_decisions,
     batch_of_outcomes,
     batch_of_scenarios,
@@ -91,9 +93,8 @@ class Oracle:
         workers: int = 1,
         options: Mapping[str, Any] | None = None,
     ):
-        if not isinstance(workers, int) or workers < 1:
-            found = f"workers is {workers!r}; give a whole number from 1 up"
-            raise DataError("Cannot make the oracle", [found])
+        if problems := _problems(solver, executor, workers, options):
+            raise DataError("Cannot make the oracle", problems)
         # A copy: what is solved and what an error writes stay what they are now.
         self.two_stage = TwoStageModel(model).copied()
         self._sense = int(self.two_stage.sense)
@@ -160,7 +161,7 @@ class Oracle:
         Solution
         """
         self._check(on_error, gradient)
-        one = np.ndim(scenarios) == 2
+        one = axes_of(scenarios) == 2
         zetas, shares = self._sets(scenarios, weights)
         arrays, troubles = self._run(
             "solve",
@@ -217,7 +218,7 @@ class Oracle:
         weights, keys, on_error, progress, fresh
             As in :meth:`solve`.
         """
-        if kind not in _KINDS:
+        if not is_one_of(kind, _KINDS):
             raise DataError("Unknown loss", [f"kind is {kind!r}; give one of {_KINDS}"])
         if kind == "pessimistic":
             self._refuse_pessimism()
@@ -294,12 +295,14 @@ class Oracle:
             As in :meth:`solve`.
         """
         self._check(on_error, gradient=True)
-        one = np.ndim(outcomes) != 3
-        outcomes = np.asarray(outcomes, dtype=float)[:, None] if one else outcomes
         doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
         zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
         shares = doors.check("weights", batch_of_weights, weights, zetas)
-        omegas = doors.check("outcomes", batch_of_scenarios, self.two_stage, outcomes)
+        many = axes_of(outcomes) == 3
+        taken = batch_of_scenarios if many else batch_of_outcomes
+        omegas = doors.check("outcomes", taken, self.two_stage, outcomes)
+        if omegas is not None and not many:
+            omegas = omegas[:, None]
         parts = doors.check(
             "outcome_weights", batch_of_weights, outcome_weights, omegas
         )
@@ -330,7 +333,7 @@ class Oracle:
 
     def _check(self, on_error: str, gradient: bool = False) -> None:
         """Refuse, before anything is solved, what can be refused."""
-        if on_error not in ("raise", "record"):
+        if not is_one_of(on_error, ("raise", "record")):
             raise DataError(
                 "Unknown way with errors",
                 [f"on_error is {on_error!r}; give 'raise' or 'record'"],
@@ -466,6 +469,31 @@ def _unpickled(
     return kind(cloudpickle.loads(model), solver, None, workers, options)
 
 
+def _problems(solver: Any, executor: Any, workers: Any, options: Any) -> list[str]:
+    """Say what is wrong with what programs are to be solved by."""
+    problems = whole_problems(workers=workers)
+    if not isinstance(solver, str):
+        problems.append(
+            f"solver is {solver!r:.80}; give 'highs', or 'appsi_gurobi', ..."
+        )
+    if executor is not None and not _is_executor(executor):
+        problems.append(
+            f"executor is a {type(executor).__name__}; give an Executor as those of "
+            "concurrent.futures"
+        )
+    if not isinstance(options, Mapping | None):
+        problems.append(
+            f"options is a {type(options).__name__}; give a mapping from option to value"
+        )
+    return problems
+
+
+def _is_executor(executor: Any) -> bool:
+    return callable(getattr(executor, "submit", None)) and not isinstance(
+        executor, type
+    )
+
+
 @lru_cache
 def _equal(count: int) -> np.ndarray:
     """Return equal weights (count,)."""
@@ -476,7 +504,10 @@ def _named(keys: Any, zetas: np.ndarray) -> list[np.ndarray]:
     """Return the names of cases (n,), if there are any, or raise a DataError."""
     if keys is None:
         return []
-    names = np.asarray(keys)
+    try:
+        names = np.asarray(keys)
+    except ValueError:
+        names = np.asarray(keys, dtype=object)
     if names.shape != (len(zetas),) or names.dtype.kind not in "iu":
         found = (
             f"keys: an array of shape {names.shape} and type {names.dtype} was given; "

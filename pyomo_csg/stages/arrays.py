@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+import reprlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 _MOST_PROBLEMS, _MOST_IN_ALL = 10, 50
 _WEIGHT_TOLERANCE = 1e-6
 _INTEGER_TOLERANCE = 1e-5
+_INFINITE = 1e20  # to HiGHS, Gurobi and CPLEX alike
 
 
 class Doors:
@@ -61,11 +66,7 @@ def scenario_array(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
     """
     names = [p.name for p in two_stage.uncertain_params]
     subject = f"The scenarios do not fit '{two_stage.model.name}'"
-    if hasattr(scenarios, "columns"):
-        columns = {str(column): column for column in scenarios.columns}
-        _refuse_unknown(columns, names, subject, "column")
-        scenarios = scenarios[[columns[name] for name in names]]
-    array = _floats(scenarios, subject)
+    array = _floats(_in_order(scenarios, names, subject), subject)
     if array.ndim != 2 or array.shape[1] != len(names) or not len(array):
         hint = "; use scenarios.reshape(-1, 1)" if array.ndim == len(names) == 1 else ""
         _refuse(
@@ -91,9 +92,9 @@ def decision_vector(two_stage: TwoStageModel, decision: Any) -> np.ndarray:
     variables = two_stage.first_stage_variables
     vector = _vector(decision, variables, subject)
     problems = [
-        f"'{v.name}' is {x}; give a finite number"
+        f"'{v.name}' is {x:g}{fault}"
         for v, x in zip(variables, vector, strict=True)
-        if not np.isfinite(x)
+        if (fault := _size_fault(x))
     ]
     for position, v in enumerate(variables):
         if v.is_continuous() or not np.isfinite(vector[position]):
@@ -147,19 +148,66 @@ def _vector(values: Any, components: list[Any], subject: str) -> np.ndarray:
     return vector
 
 
-def _floats(values: Any, subject: str) -> np.ndarray:
-    if values is None:
-        _refuse(subject, "not given")
+def axes_of(values: Any) -> int:
+    """Return how many axes an array has; 0 for what is no array."""
     try:
-        if np.asarray(values).dtype.kind in "US":
-            raise ValueError("there is text among them")
-        return np.array(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise DataError(subject, [f"not all are numbers: {error}"]) from None
+        return np.ndim(values)
+    except (TypeError, ValueError, RuntimeError):
+        return 0
+
+
+def numbers_of(argument: str, values: Any, subject: str) -> np.ndarray:
+    """Return an argument as an array of floats, or raise a DataError that names it."""
+    doors = Doors(subject)
+    array = doors.check(argument, _floats, values, subject)
+    doors.close()
+    return array
+
+
+def _floats(values: Any, subject: str) -> np.ndarray:
+    """Return a copy as floats; numpy would make them of text, dates and more, too."""
+    if values is None:
+        _refuse(subject, "not given; give an array of numbers")
+    try:
+        if isinstance(values, np.ma.MaskedArray):
+            values = np.ma.filled(values.astype(float), np.nan)
+        array = np.asarray(values)
+        stranger = _stranger(array)
+        floats = np.array([]) if stranger else array.astype(float)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        stranger = str(error)
+    if stranger:
+        found = f"not all are numbers: {stranger}; give an array of numbers"
+        raise DataError(subject, [found])
+    return floats
+
+
+def _stranger(array: np.ndarray) -> str:
+    """Say what an array holds that is no number; nothing if all are."""
+    if array.dtype.kind in "US":
+        return "there is text among them"
+    if array.dtype.kind not in "biufO":
+        return f"they are of type {array.dtype}"
+    for value in array.flat if array.dtype == object else ():
+        if not isinstance(value, Real | Decimal | np.bool_):
+            return f"{reprlib.repr(value)} is among them"
+    return ""
+
+
+def _in_order(values: Any, names: list[str], subject: str) -> Any:
+    """Return a DataFrame's columns in the order of names; whatever else as it is."""
+    if not hasattr(values, "columns"):
+        return values
+    found = [str(column) for column in values.columns]
+    _refuse_unknown(found, names, subject, "column")
+    if twice := [name for name, times in Counter(found).items() if times > 1]:
+        called = f"more than one column is called {shortlist(twice)}"
+        _refuse(subject, f"{called}; rename or drop one")
+    return values.iloc[:, [found.index(name) for name in names]]
 
 
 def _refuse_unknown(
-    given: Mapping[str, Any], names: list[str], subject: str, what: str
+    given: Collection[str], names: list[str], subject: str, what: str
 ) -> None:
     problems = []
     if missing := [name for name in names if name not in given]:
@@ -174,7 +222,7 @@ def _refuse_unknown(
 def batch_of_scenarios(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
     """Return scenarios as an array (n, K, p); one set of them (K, p) is a batch of one."""
     subject = f"The scenarios do not fit '{two_stage.model.name}'"
-    if np.ndim(scenarios) == 2:
+    if axes_of(scenarios) == 2:
         return scenario_array(two_stage, scenarios)[None]
     names = [p.name for p in two_stage.uncertain_params]
     array = _floats(scenarios, subject)
@@ -193,7 +241,7 @@ def batch_of_weights(weights: Any, scenarios: np.ndarray | None) -> np.ndarray |
     if scenarios is None:
         return None
     cases, count, _ = scenarios.shape
-    if weights is None or np.ndim(weights) == 1:
+    if weights is None or axes_of(weights) == 1:
         shared: Any = weight_vector(weights, scenarios[0])
         return np.broadcast_to(shared, (cases, count))
     subject = "The weights do not fit the scenarios"
@@ -231,7 +279,7 @@ def batch_of_decisions(
         return None
     subject = f"The decisions do not fit '{two_stage.model.name}'"
     names = [v.name for v in two_stage.first_stage_variables]
-    array = _floats(decisions, subject)
+    array = _floats(_in_order(decisions, names, subject), subject)
     if array.shape == (len(names),):
         array = np.tile(array, (len(outcomes), 1))
     if array.shape != (len(outcomes), len(names)):
@@ -243,8 +291,8 @@ def batch_of_decisions(
     _refuse(
         subject,
         *(
-            f"'{names[j]}' in case {i} is {array[i, j]}; give a finite number"
-            for i, j in np.argwhere(~np.isfinite(array))
+            f"'{names[j]}' in case {i} is {array[i, j]:g}{_size_fault(array[i, j])}"
+            for i, j in np.argwhere(~(np.abs(array) < _INFINITE))
         ),
     )
     return _rounded(two_stage, array, subject)
@@ -284,12 +332,21 @@ def faults(param: Any, column: np.ndarray) -> Iterator[tuple[tuple[int, ...], st
     component = param.parent_component()
     for place in map(tuple, np.argwhere(_suspect(column, component))):
         x = float(column[place])
-        if not np.isfinite(x):
-            yield place, "; give a finite number"
+        if fault := _size_fault(x):
+            yield place, fault
         elif x not in component.domain:
             yield place, f", outside its domain {component.domain.name}"
         elif component._validate is not None and not _is_valid(param, x):
             yield place, ", which the Param's validate= refuses"
+
+
+def _size_fault(x: float) -> str:
+    """Say why a number is none for a solver; nothing if it is one."""
+    if not np.isfinite(x):
+        return "; give a finite number"
+    if abs(x) >= _INFINITE:
+        return ", which solvers take as infinite; give it in a larger unit"
+    return ""
 
 
 def _refuse_values(two_stage: TwoStageModel, array: np.ndarray, subject: str) -> None:
@@ -319,7 +376,7 @@ def inside(component: Any) -> tuple[float, float]:
         away if side is None else math.nextafter(side, away) if side in domain else side
         for away, side in sides
     )
-    return low, high
+    return max(low, -_INFINITE), min(high, _INFINITE)
 
 
 def _suspect(column: np.ndarray, component: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ import os
 import networkx as nx
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.plotting import new_figure
+from pyomo_csg.plotting import new_figure, save_figure
 
 _MOST_NODES = 150
 _COLUMNS = {
@@ -50,7 +50,7 @@ def draw(graph: nx.Graph, path: str | os.PathLike[str], title: str) -> None:
     axes.set_xlim(-0.5, 3.5)
     axes.set_ylim(-0.08, 1.12)
     axes.set_axis_off()
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path, dpi=120)
 
 
 def _column(node: dict) -> int:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import pandas as pd
@@ -83,6 +84,9 @@ def from_mpisppy(
     >>> round(csg.Oracle(model).solve(scenarios, weights).value, 6)
     -108390.0
     """
+    if not callable(scenario_creator):
+        found = f"a {type(scenario_creator).__name__} was given; give a function"
+        raise DataError("scenario_creator makes no scenarios", [found])
     names = _checked(scenario_names)
     create: Creator = partial(scenario_creator, **kwargs)
     if uncertain_params is not None:
@@ -114,7 +118,9 @@ def from_mpisppy(
 
 
 def _checked(scenario_names: Iterable[str]) -> list[str]:
-    names = [] if isinstance(scenario_names, str) else list(scenario_names)
+    listed = isinstance(scenario_names, Iterable)
+    plain = not listed or isinstance(scenario_names, str)
+    names = [] if plain else [str(name) for name in scenario_names]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice or not names:
         found = f"{shortlist(twice)} twice" if twice else repr(scenario_names)
@@ -227,6 +233,9 @@ def _normalized(probabilities: list[Any]) -> Any:
     """Return probabilities that sum to 1, as mpi-sppy's extensive form has them."""
     share = 1 / len(probabilities)
     numbers = [share if p == "uniform" else p for p in probabilities]
+    if strange := [p for p in numbers if not isinstance(p, Real)]:
+        found = f"_mpisppy_probability is {strange[0]!r}; give a number from 0 to 1"
+        raise DataError("The probabilities do not fit", [found])
     total = sum(numbers)
     return [p / total for p in numbers] if total > 0 else numbers
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from pyomo.common.config import ConfigDict, ConfigValue, document_class_CONFIG
 from pyomo.core.base.block import BlockData
-from pyomo.core.base.transformation import Transformation, TransformationFactory
+from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.arrays import Doors, scenario_array, weight_vector
+from pyomo_csg.transform.door import ProgramTransformation
 from pyomo_csg.transform.program import Program
 
 
@@ -17,7 +18,7 @@ from pyomo_csg.transform.program import Program
     "csg.extensive_form", doc="The extensive form of an annotated two-stage model."
 )
 @document_class_CONFIG(methods=["apply_to", "create_using"])
-class ExtensiveForm(Transformation):
+class ExtensiveForm(ProgramTransformation):
     """Turn an annotated model into its extensive form on K scenarios.
 
     .. code::
@@ -57,7 +58,7 @@ class ExtensiveForm(Transformation):
     )
 
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
-        config = self.CONFIG(kwds)
+        config = self._config(kwds)
         two_stage = TwoStageModel(model)
         doors = Doors(f"The data does not fit '{model.name}'")
         scenarios = doors.check(

@@ -14,7 +14,7 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.base.constraint import Constraint
 from pyomo.core.base.objective import maximize
 from pyomo.core.base.param import Param
-from pyomo.core.base.transformation import Transformation, TransformationFactory
+from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.stages import TwoStageModel
@@ -24,6 +24,7 @@ from pyomo_csg.stages.arrays import (
     scenario_array,
     weight_vector,
 )
+from pyomo_csg.transform.door import ProgramTransformation
 from pyomo_csg.transform.program import Program
 
 
@@ -31,7 +32,7 @@ from pyomo_csg.transform.program import Program
     "csg.opt_search", doc="The search among the optimal decisions of an extensive form."
 )
 @document_class_CONFIG(methods=["apply_to", "create_using"])
-class OptSearch(Transformation):
+class OptSearch(ProgramTransformation):
     """Turn an annotated model into the search whose optimum is l_opt(zeta, omega).
 
     .. code::
@@ -94,7 +95,7 @@ class OptSearch(Transformation):
     )
 
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
-        config = self.CONFIG(kwds)
+        config = self._config(kwds)
         two_stage = TwoStageModel(model)
         doors = Doors(f"The data does not fit '{model.name}'")
         scenarios = doors.check(

@@ -8,13 +8,14 @@ from typing import Any
 from pyomo.common.config import ConfigDict, ConfigValue, document_class_CONFIG
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.sos import SOSConstraint
-from pyomo.core.base.transformation import Transformation, TransformationFactory
+from pyomo.core.base.transformation import TransformationFactory
 from pyomo.core.expr.numvalue import value
 from pyomo.core.expr.visitor import replace_expressions
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.arrays import Doors, decision_vector, outcome_vector
+from pyomo_csg.transform.door import ProgramTransformation
 from pyomo_csg.transform.program import Program
 
 _TOLERANCE = 1e-6
@@ -24,7 +25,7 @@ _TOLERANCE = 1e-6
     "csg.recourse", doc="The recourse of an annotated two-stage model to one outcome."
 )
 @document_class_CONFIG(methods=["apply_to", "create_using"])
-class Recourse(Transformation):
+class Recourse(ProgramTransformation):
     """Turn an annotated model into the recourse to an outcome, after a decision.
 
     .. code::
@@ -65,7 +66,7 @@ class Recourse(Transformation):
     )
 
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
-        config = self.CONFIG(kwds)
+        config = self._config(kwds)
         two_stage = TwoStageModel(model)
         doors = Doors(f"The data does not fit '{model.name}'")
         decision = doors.check("decision", decision_vector, two_stage, config.decision)

@@ -82,7 +82,7 @@ REFUSED = {
 }
 EXPECTED = {
     "no table": "'nowhere.csv' cannot be read: there is no such file",
-    "no policy": "'nowhere.csg' cannot be loaded: there is no such file",
+    "no policy": "'nowhere.csg' cannot be read: there is no such file",
     "no model": "give the policy's model by --model",
     "no folder": "there is no folder 'nowhere'",
     "a folder": "'away' cannot be written: it is a folder",

@@ -233,8 +233,8 @@ def test_names_that_the_program_needs_must_be_free():
         transform("extensive_form", model, scenarios=[[1]])
 
 
-def test_an_unknown_option_is_refused_as_pyomo_does():
-    with pytest.raises(ValueError, match="scenario"):
+def test_an_unknown_option_is_refused_with_the_nearest():
+    with pytest.raises(csg.DataError, match="did you mean scenarios"):
         transform("extensive_form", newsvendor.build(), scenario=[[1]])
 
 
