@@ -136,14 +136,14 @@ def _refuse_rivals(policy: Decider, against: Mapping[str, Decider]) -> None:
     problems = []
     for name, rival in against.items():
         if not isinstance(rival, Decider):
-            found = f"it is of type {type(rival).__name__}; give a policy or a baseline"
+            found = f"it is of type {type(rival).__name__}; give a csg.Policy or a rival of it"
         elif rival.context_shape != policy.context_shape:
             found = f"it decides for contexts of shape {rival.context_shape}"
         elif _variables(rival) != _variables(policy):
             found = "it decides on other first-stage variables"
         else:
             continue
-        problems.append(f"rival '{name}': {found}")
+        problems.append(f"against[{name!r}]: {found}")
     if problems:
         raise DataError("There is no certificate", problems)
 

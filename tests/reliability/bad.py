@@ -1,5 +1,6 @@
 """A bad argument of a public call, and what is to be said of it."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -55,4 +56,7 @@ def grid(
 
 def said(options: Mapping[str, Any]) -> str:
     """Return options as one would write them."""
-    return ", ".join(f"{name}={value!r:.30}" for name, value in options.items())
+    shown = (
+        (name, re.sub(" at 0x.*", ">", repr(value))) for name, value in options.items()
+    )
+    return ", ".join(f"{name}={text:.30}" for name, text in shown)
