@@ -22,6 +22,8 @@ _NO_COSTS = (
     "and Oracle.cost on the history for why, and give the model complete recourse"
 )
 
+_CLEARLY = 2.0  # standard errors that a difference must have to count as clear
+
 
 def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
     """Return the network of the best candidate, fitted to all rows."""
@@ -49,7 +51,7 @@ def compared(
         Costs on held-out pairs, the same for all; NaN where there was no decision, which
         counts as the worst cost that any candidate had.
     trusted : str, optional
-        Taken unless another is better by more than one standard error.
+        Taken unless another is better by more than two standard errors.
 
     Returns
     -------
@@ -67,7 +69,7 @@ def compared(
     if trusted is not None:
         own = names.index(trusted)
         doubt = (filled[own] - filled[best]).std() / math.sqrt(losses.shape[1])
-        best = own if means[own] - means[best] <= doubt else best
+        best = own if means[own] - means[best] <= _CLEARLY * doubt else best
     errors = (filled - filled[best]).std(axis=1) / math.sqrt(losses.shape[1])
     others = [c for c in order if c != best]
     second = others[0] if others else best

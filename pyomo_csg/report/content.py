@@ -100,7 +100,7 @@ def _verdict(summary: dict[str, Any]) -> str:
     others = [row["name"] for row in rows if row["name"] != chosen]
     won, than = "won", "less in the mean than those of “{}”, the second"
     if summary["margin"] < 0:
-        won, than = "was kept", "more in the mean than those of “{}”, within one error"
+        won, than = "was kept", "more in the mean than those of “{}”, not clearly so"
     text = (
         f"“{chosen}” {won}. Its decisions cost {abs(summary['margin']):.4g} "
         f"{than.format(others[0])}"
