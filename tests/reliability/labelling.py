@@ -39,9 +39,9 @@ def labels(oracle, number, order=None, **options):
     return losses
 
 
-def run(numbers, shuffled=False, **options):
+def run(oracle, numbers, shuffled=False, **options):
     """Label batches; return losses by their number, CPU seconds and resident bytes."""
-    oracle, rng = csg.Oracle(cep1.build()), np.random.default_rng(7)
+    rng = np.random.default_rng(7)
     found, seconds, resident = {}, [], []
     for number in numbers:
         order = rng.permutation(SIZE) if shuffled else None
@@ -50,6 +50,18 @@ def run(numbers, shuffled=False, **options):
         seconds.append(time.process_time() - start)
         resident.append(resident_bytes())
     return found, np.array(seconds), np.array(resident)
+
+
+@cache
+def own_oracle():
+    """Return an oracle that this process makes once."""
+    return csg.Oracle(cep1.build())
+
+
+def seconds_of(number, options):
+    """Return the CPU seconds of a batch by this process's own oracle."""
+    _, (seconds,), _ = run(own_oracle(), [number], **options)
+    return seconds
 
 
 def resident_bytes():

@@ -16,14 +16,15 @@ from tests.solve.test_oracle import batch
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's account of memory")
 @pytest.mark.parametrize("fresh", [False, True])
 def test_labels_take_no_more_memory_after_a_thousand(fresh):
-    _, _, resident = run(range(4), fresh=fresh)
+    _, _, resident = run(csg.Oracle(cep1.build()), range(4), fresh=fresh)
 
     assert resident[-1] < 1.01 * resident[1]
 
 
 def test_fresh_labels_have_the_same_bits_in_any_order():
-    found, _, _ = run(range(3), fresh=True)
-    other, _, _ = run([2, 0, 1], shuffled=True, fresh=True)
+    oracle = csg.Oracle(cep1.build())
+    found, _, _ = run(oracle, range(3), fresh=True)
+    other, _, _ = run(oracle, [2, 0, 1], shuffled=True, fresh=True)
     parts = labels(csg.Oracle(cep1.build(), workers=2), 1, fresh=True)
 
     for number, losses in found.items():

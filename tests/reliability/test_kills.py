@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 
 import numpy as np
@@ -14,10 +15,11 @@ import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.cli.tables import write_table
 from pyomo_csg.learn import identity
+from pyomo_csg.solve import batch as batches
 from tests.learn.test_checkpoint import small_disk
 from tests.quick import fit, shorten
 from tests.reliability.killing import CHUNK, killed_fits
-from tests.solve.test_parallel import DeadlyPool
+from tests.solve.test_parallel import DeadlyPool, _always_die
 
 PAIRS = newsvendor.sample(40, seed=1)
 KILLS = 4
@@ -69,6 +71,14 @@ def test_a_fit_whose_worker_is_killed_in_a_batch_ends_the_same(
 
     assert os.path.exists(DeadlyPool.path) and "A worker died" in caplog.text
     assert_same(found, policy)
+
+
+def test_the_case_of_a_fresh_batch_that_kills_all_workers_is_named(monkeypatch):
+    monkeypatch.setattr(batches, "work", _always_die)
+    with ProcessPoolExecutor(1) as executor:
+        oracle = csg.Oracle(newsvendor.build(), executor=executor)
+        with pytest.raises(csg.SolveError, match="Case 2: worker died"):
+            oracle.solve([[[9.0]], [[7.0]], [[5.0]]], fresh=True)
 
 
 WRITERS = {
