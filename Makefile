@@ -4,7 +4,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --no-compile --constraint constra
 # By all cores, where pip takes one; files for a later Python than this one fail.
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x /tests/ .venv/lib || true
 
-.PHONY: demo test lint format docs bench wheel clean
+.PHONY: demo test lint format docs bench soak wheel clean
 
 demo: .venv/run.stamp  ## learn a newsvendor's orders, compare them with others, draw a picture
 	$(BIN)/python examples/newsvendor.py
@@ -30,6 +30,9 @@ bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.oracle
 	$(BIN)/python -m tests.benchmarks.fitting
 	$(BIN)/python examples/paper/run.py all --quick
+
+soak: .venv/dev.stamp  ## what takes long: 100,000 hostile files and more, with figures
+	$(BIN)/python -m tests.reliability.soak
 
 wheel: .venv/dev.stamp  ## build it, install it where nothing else is, and try it there
 	rm -rf build
