@@ -31,7 +31,7 @@ bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.fitting
 	$(BIN)/python examples/paper/run.py all --quick
 
-soak: .venv/dev.stamp  ## kills, drift and the like, for as long as they take
+soak: .venv/dev.stamp  ## what takes long: kills, drift, hostile files, with figures
 	$(BIN)/python -m tests.reliability.soak
 
 compat: compat-lowest compat-newest  ## the tests with the oldest versions, and the newest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import uuid
 from pathlib import Path
@@ -66,6 +67,30 @@ def file_to_read(path: Any) -> Path:
     if not place.is_file():
         raise _refusal(place, "read", "there is no such file")
     return place
+
+
+def read_plain(file: Path, most: int) -> bytes:
+    """Return a file's content, if it is a file itself, no link, and not too large.
+
+    For folders that come from elsewhere: a link would read what is not in them, and a
+    pipe would wait for ever.
+
+    Raises
+    ------
+    OSError
+        As of FileNotFoundError if there is none.
+    """
+    refuse_disguise(file, most)
+    return file.read_bytes()
+
+
+def refuse_disguise(file: Path, most: int) -> None:
+    """Raise an OSError unless there is a plain file of at most so many bytes."""
+    found = file.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(f"'{file}' is no file but a link, a folder or a pipe")
+    if found.st_size > most:
+        raise OSError(f"'{file}' takes more than {most} bytes")
 
 
 def _path(path: Any, what: str) -> Path:

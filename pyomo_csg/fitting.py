@@ -56,8 +56,9 @@ def fit(
         array (n, p). A DataFrame has a column for each uncertain number, by its Pyomo
         name; the others, or those named by ``context``, are the context.
     scenarios : int or 'auto'
-        K. ``'auto'`` takes the smallest whose cross-validated loss is within one standard
-        error of the best, and whose decisions take no longer than ``config.seconds``.
+        K, at most as many as there are pairs. ``'auto'`` takes the smallest whose
+        cross-validated loss is within one standard error of the best, and whose
+        decisions take no longer than ``config.seconds``.
     method : str
         ``'auto'``: the best of some candidates, by cross-validated costs of decisions.
         ``'mmd'``: the energy distance; needs no solver. ``'static'``, ``'dynamic'``: the

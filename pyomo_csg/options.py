@@ -38,7 +38,7 @@ def seed_problems(seed: Any) -> list[str]:
     """Say what is wrong with a seed, if anything is."""
     if is_whole(seed) and 0 <= seed <= MOST_SEED:
         return []
-    return [f"seed is {seed!r:.80}; give a whole number from 0 up to {MOST_SEED}"]
+    return [f"seed is {seed!r:.80}; give a whole number from 0 to {MOST_SEED}"]
 
 
 def share_problems(**shares: Any) -> list[str]:

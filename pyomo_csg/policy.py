@@ -284,6 +284,9 @@ class Policy(Decider):
                 f"(1, K, {numbers})"
             )
             raise DataError(subject, [found])
+        if not bool(torch.isfinite(scenarios).all()):
+            found = "for the mean context it gives numbers that are not finite"
+            raise DataError(subject, [f"{found}; fit it anew"])
         return scenarios.shape[1], free.shape[-1] > numbers
 
 

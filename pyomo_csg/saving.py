@@ -21,34 +21,22 @@ from pyomo.core.base.block import BlockData
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.file_content import MOST_ROWS, fault_of
 from pyomo_csg.files import file_to_read, place_to_write, write_result
 from pyomo_csg.learn.blueprint import custom_parts, describe, restore
 from pyomo_csg.learn.identity import versions
 from pyomo_csg.learn.learned import Learned
 from pyomo_csg.learn.networks import LocationScale
 from pyomo_csg.policy import Policy
+from pyomo_csg.report.training import training_curves
 from pyomo_csg.stages import TwoStageModel
 
 FORMAT = 1
 
 _KEY = "pyomo_csg policy"
 _START = 256  # bytes, which hold the key: safetensors puts metadata first
-_MOST_HEADER = 16 * 2**20
-_MOST_CONTEXT = 10**6
-_MOST_ROWS = 2000
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "model": (str,),
-    "uncertain_params": (list,),
-    "first_stage_variables": (list,),
-    "context_shape": (list,),
-    "context_names": (list, type(None)),
-    "scenarios": (int,),
-    "method": (str,),
-    "summary": (dict,),
-    "history": (dict,),
-    "reach": (int, float),
-    "network": (dict,),
-}
+_MOST_HEADER = 4 * 2**20  # JSON takes thirty times as much memory as text
+_MOST_FILE = 2**28
 
 
 def save(path: str | os.PathLike[str], policy: Policy) -> None:
@@ -75,6 +63,9 @@ def save(path: str | os.PathLike[str], policy: Policy) -> None:
     data = safetensors.torch.save(tensors, {_KEY: text})
     if _header_size(data) > _MOST_HEADER:
         found = f"its summary and history take more than {_MOST_HEADER} bytes"
+        raise _refusal("cannot be written", path, found)
+    if len(data) > _MOST_FILE:
+        found = f"its network takes more than {_MOST_FILE} bytes"
         raise _refusal("cannot be written", path, found)
     write_result(path, data)
 
@@ -133,6 +124,7 @@ def load(
             f"its network gives {policy.count} scenarios, not {content['scenarios']}"
         )
         raise _refusal("cannot be loaded", path, found)
+    _refuse_untold(path, policy)
     return policy
 
 
@@ -164,7 +156,7 @@ def _tensors(path: Path, network: nn.Module) -> dict[str, Tensor]:
 
 def _records(log: pd.DataFrame) -> dict[str, Any]:
     """Return a table as JSON has it: rows without what is missing; not too many."""
-    step = max(1, math.ceil(len(log) / _MOST_ROWS))
+    step = max(1, math.ceil(len(log) / MOST_ROWS))
     thinned = log.iloc[::-step][::-1]  # with the last row, which tells how it ended
     rows = [
         {str(key): x for key, x in row.items() if not pd.isna(x)}
@@ -189,12 +181,15 @@ def _checksum(content: Any, tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
+        if tensor.numel():
+            digest.update(tensor.flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return what a file holds, if it is whole and of a format that is known."""
+    if path.stat().st_size > _MOST_FILE:
+        raise _damaged(path, f"it takes more than {_MOST_FILE} bytes")
     with open(path, "rb") as file:
         start = file.read(_START)
         if _KEY.encode() not in start:
@@ -226,7 +221,12 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             f"its format is {version!r:.40}, and this pyomo_csg knows up to {FORMAT}"
         )
         raise _refusal("cannot be loaded", path, f"{found}; install a newer one")
-    _refuse_fields(path, content)
+    try:
+        fault = fault_of(content, tensors)
+    except (TypeError, LookupError, AttributeError, RuntimeError) as error:
+        fault = f"{type(error).__name__}: {error}"
+    if fault:
+        raise _damaged(path, fault)
     return content, tensors
 
 
@@ -234,19 +234,14 @@ def _header_size(data: bytes) -> int:
     return int.from_bytes(data[:8], "little")
 
 
-def _refuse_fields(path: Path, content: dict[str, Any]) -> None:
-    content = content if isinstance(content, dict) else {}
-    wrong = [
-        name
-        for name, kinds in _FIELDS.items()
-        if not isinstance(content.get(name), kinds)
-    ]
-    if wrong:
-        raise _damaged(path, f"there is no sound {shortlist(wrong)} in it")
-    shape = content["context_shape"]
-    sizes = all(type(size) is int and size > 0 for size in shape)
-    if len(shape) not in (1, 2) or not sizes or math.prod(shape) > _MOST_CONTEXT:
-        raise _damaged(path, f"a context of shape {shape!s:.60} is not credible")
+def _refuse_untold(path: Path, policy: Policy) -> None:
+    """Refuse a file if what it tells of the fit cannot be told again."""
+    try:
+        policy.report()
+        training_curves(policy.history)
+    except Exception as error:  # a stranger's summary may be anything
+        found = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise _damaged(path, f"its summary cannot be told ({found:.80})") from error
 
 
 def _refuse_model(

@@ -290,7 +290,7 @@ def test_a_model_with_other_data_is_taken(saved):
         (("scenarios",), "5", "no sound 'scenarios'"),
         (("method",), None, "no sound 'method'"),
         (("context_shape",), [10**9, 4], "not credible"),
-        (("context_shape",), [3], "context_shape"),
+        (("context_shape",), [3], "not 3 different names"),
         (("context_shape",), [-4], "not credible"),
         (("context_shape",), [], "not credible"),
         (("history",), {}, "is damaged"),
@@ -301,7 +301,7 @@ def test_a_model_with_other_data_is_taken(saved):
         (("network", "body", "settings", "hidden"), [2**30] * 9, "no numbers for"),
         (("network", "numbers"), 2**30, "takes float64"),
         (("network", "contexts"), 5, "takes float64"),
-        (("uncertain_params",), [[1]], "another model"),
+        (("uncertain_params",), [[1]], "is no name"),
     ],
 )
 def test_a_sound_file_with_absurd_content_is_refused(saved, place, value, found):

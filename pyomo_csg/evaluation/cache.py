@@ -16,13 +16,14 @@ import numpy as np
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.case import Case
-from pyomo_csg.files import write_whole
+from pyomo_csg.files import read_plain, write_whole
 from pyomo_csg.learn.identity import fingerprint
 from pyomo_csg.stages import TwoStageModel
 
 logger = logging.getLogger(__name__)
 
 _FORMAT = 1
+_MOST = 2**26  # bytes of a file
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,16 @@ class Cache:
             return None
         file = self._file(self._folder, case)
         try:
-            return Full(**json.loads(file.read_bytes()))
+            return _full(json.loads(read_plain(file, _MOST)))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError) as error:
+        except (
+            OSError,
+            ValueError,
+            TypeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
             logger.warning("'%s' is damaged and computed anew: %s", file, error)
             return None
 
@@ -109,6 +116,20 @@ class Cache:
         }
         text = json.dumps(identity, sort_keys=True, default=repr)
         return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+def _full(content: dict[str, Any]) -> Full:
+    """Return what a file tells, or raise a ValueError or TypeError."""
+    full = Full(**content)
+    numbers = [full.value, full.bound, full.seconds, *full.decision]
+    if not isinstance(full.status, str) or not isinstance(full.decision, list):
+        raise TypeError("its status or its decision is none")
+    if any(isinstance(x, str | bool) for x in numbers):
+        raise TypeError("some of its numbers is none")
+    value, bound, seconds, *decision = map(float, numbers)
+    if not np.isfinite([value, *decision]).all():
+        raise ValueError("its value or its decision is not finite")
+    return Full(value, bound, seconds, full.status, decision)
 
 
 @contextmanager

@@ -20,8 +20,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from pyomo_csg.errors import DataError
-from pyomo_csg.files import PARTIAL, write_whole
+from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.files import PARTIAL, read_plain, refuse_disguise, write_whole
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -38,6 +38,15 @@ _IDENTITY, _LOCK = "identity.json", "lock"
 _STAGE = ".safetensors"
 _LONGEST = 150  # characters of a file's name; most file systems take 255
 _KINDS = "biuf"  # what a safetensors file holds
+_MOST_STAGE, _MOST_IDENTITY = 2**30, 2**24  # bytes
+_UNFIT = (  # what comes of content that a stranger made
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 _ANEW = "give another folder, or delete this one to start anew"
 _ROOM = (
     "give a folder that can be written and has room; finished stages are kept, and the "
@@ -96,6 +105,7 @@ class Checkpoint:
     ) -> None:
         if self._folder is not None:
             self._folder.close()
+            self._folder.blame(error)
 
     def within(self, part: str) -> Checkpoint:
         """Return a view whose stages have names of their own: those of a part."""
@@ -155,6 +165,7 @@ class _Folder:
         self.path = path
         self._identity = json.loads(_json({"checkpoint_format": _FORMAT, **identity}))
         self._lock: int | None = None
+        self._read: list[str] = []
 
     def open(self) -> None:
         """Take the folder for this process, and see that it is this fit's."""
@@ -176,6 +187,15 @@ class _Folder:
             _unlock(self._lock)
         self._lock = None
 
+    def blame(self, error: BaseException | None) -> None:
+        """Name this folder where a fit failed on what it had read from it."""
+        if self._read and isinstance(error, _UNFIT):
+            found = f"{type(error).__name__}: {error}".splitlines()[0]
+            what = (
+                f"what is kept in {shortlist(self._read)} does not fit ({found:.200})"
+            )
+            raise self._error([f"{what}; {_ANEW}"]) from error
+
     def read(self, parts: tuple[str, ...], note: str) -> tuple[Arrays, list] | None:
         """Return a stage's arrays and journal entries; None if it is to be computed."""
         if self._lock is None:
@@ -185,13 +205,14 @@ class _Folder:
             arrays, about = _read(file)
         except FileNotFoundError:
             return None
-        except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+        except (SafetensorError, OSError, *_UNFIT) as error:
             logger.warning("'%s' is damaged and computed anew: %s", file, error)
             return None
         if about["name"] != list(parts) or about["note"] != note:
             logger.warning("'%s' was kept for something else; computed anew", file)
             return None
         logger.info("read '%s'", file)
+        self._read.append(file.name)
         return arrays, about["journal"]
 
     def write(
@@ -199,13 +220,17 @@ class _Folder:
     ) -> None:
         """Keep a stage."""
         about = {"name": parts, "note": note, "journal": entries}
+        file, content = self._file(parts), _content(arrays, about)
+        if len(content) > _MOST_STAGE:
+            logger.warning("'%s' would be too large and is not kept", file)
+            return
         with self._complaining():
-            write_whole(self._file(parts), _content(arrays, about))
+            write_whole(file, content)
 
     def _identify(self) -> None:
         """Say what this folder is for, or refuse it if it is for something else."""
         file = self.path / _IDENTITY
-        if not file.exists():
+        if not os.path.lexists(file):
             if any(self.path.glob(f"*{_STAGE}")):
                 raise self._error(
                     [f"it has {_STAGE} files but no {_IDENTITY}; give another folder"]
@@ -213,8 +238,8 @@ class _Folder:
             write_whole(file, _json(self._identity, indent=2).encode())
             return
         try:
-            before = dict(_flat(json.loads(file.read_text(encoding="utf-8"))))
-        except (ValueError, AttributeError) as error:
+            before = dict(_flat(json.loads(read_plain(file, _MOST_IDENTITY))))
+        except (OSError, *_UNFIT) as error:
             raise self._error([f"{_IDENTITY} is damaged ({error}); {_ANEW}"]) from None
         now = dict(_flat(self._identity))
         differences = [
@@ -265,12 +290,19 @@ def _content(arrays: Arrays, about: Mapping[str, Any]) -> bytes:
 
 def _read(file: Path) -> tuple[Arrays, dict[str, Any]]:
     """Return arrays and what is said about them, or raise if they are not whole."""
+    refuse_disguise(file, _MOST_STAGE)
     with safe_open(file, framework="numpy") as stored:
         names, metadata = stored.keys(), stored.metadata()
         arrays = _plain({name: stored.get_tensor(name) for name in names})
     if metadata["sha256"] != _checksum(arrays, metadata["about"]):
         raise ValueError("its checksum is wrong")
-    return arrays, json.loads(metadata["about"])
+    about = json.loads(metadata["about"])
+    if not {"name", "note", "journal"} <= about.keys():
+        raise ValueError("it does not say what it is")
+    for entry in about["journal"]:
+        if not {"stage", "step"} <= entry.keys():
+            raise ValueError("its journal is not one")
+    return arrays, about
 
 
 def _checksum(arrays: Arrays, about: str) -> str:
@@ -310,7 +342,8 @@ _held: set[int] = set()
 
 def _locked(folder: Path) -> int:
     """Return the open file of the folder's lock, which the system drops with us."""
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    lock = os.open(folder / _LOCK, flags, 0o666)
     try:
         if not _try_lock(lock):
             holder = os.read(lock, 1000).decode(errors="replace").strip()

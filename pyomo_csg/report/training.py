@@ -34,7 +34,7 @@ def training_curves(history: pd.DataFrame) -> list[dict[str, Any]]:
     >>> training_curves(seen)
     [{'stage': 'mmd', 'runs': [{'step': [1, 2], 'loss': [0.5, 0.25]}, {'step': [1], 'loss': [0.75]}]}]
     """
-    if "loss" not in history:
+    if not {"stage", "step", "loss"} <= {*history.columns}:
         return []
     seen = history.dropna(subset="loss")
     seen = seen[~seen["stage"].str.endswith("labels")]

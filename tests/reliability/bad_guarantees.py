@@ -53,7 +53,12 @@ GUARANTEES = [
         "against['a']",
         "csg.Policy",
     ),
-    ("certify", lambda s: s.policy.certify(s.pairs, seed=-1), "seed is -1", "0 up"),
+    (
+        "certify",
+        lambda s: s.policy.certify(s.pairs, seed=-1),
+        "seed is -1",
+        "from 0 to",
+    ),
     ("certify", lambda s: s.policy.certify(s.pairs, history="x"), "data", "a pair"),
     (
         "certify",
@@ -94,7 +99,12 @@ GUARANTEES = [
         "policy is a",
         "csg.Pol",
     ),
-    ("values", lambda s: of.values(s.policy, s.pairs, seed="x"), "seed is 'x'", "0 up"),
+    (
+        "values",
+        lambda s: of.values(s.policy, s.pairs, seed="x"),
+        "seed is 'x'",
+        "from 0 to",
+    ),
     ("values", lambda s: of.values(None, s.pairs), "policy is a None", "csg.Policy"),
     (
         "ambiguity",

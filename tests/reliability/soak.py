@@ -1,91 +1,31 @@
-"""What takes too long for every change: many kills, many labels. With figures.
+"""What takes long to find out: each part prints what it found.
 
-Run: python -m tests.reliability.soak [part ...]
+Run: python -m tests.reliability.soak [part ...] [--mutations N] [--seed N]
 """
 
-import sys
-import tempfile
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from pathlib import Path
+import argparse
 
-import numpy as np
+from tests.reliability.soak_drift import drift
+from tests.reliability.soak_files import files
+from tests.reliability.soak_kills import kills
 
-import pyomo_csg as csg
-from models import cep1
-from tests.benchmarks.oracle import heading, row
-from tests.reliability.killing import CHUNK, killed_fits
-from tests.reliability.labelling import SIZE, run, seconds_of
-
-KILLS = 30
-LABELS = 200_000
+PARTS = {
+    "kills": lambda given: kills(),
+    "drift": lambda given: drift(),
+    "files": lambda given: files(given.mutations, given.seed),
+}
 
 
-def kills():
-    """Kill fits at random moments; each ends with the policy of one left alone."""
-    with tempfile.TemporaryDirectory() as place:
-        found = killed_fits(Path(place), KILLS, seed=1)
-    heading(
-        f"{KILLS} kills of fits at random moments, labels in chunks of {CHUNK}",
-        *("fits", "kills", "same policy", "labels a fit", "solved again", "at most"),
-    )
-    killed, again = (sum(f[key] for f in found) for key in ("kills", "solved again"))
-    same = sum(f["same policy"] and f["same files"] for f in found)
-    row(len(found), killed, same, found[0]["labels"], again, CHUNK * killed)
-    for one in found:
-        assert one["same policy"] and one["same files"] and one["left out"] == 0
-        assert one["solved again"] <= CHUNK * one["kills"]
-    assert killed == KILLS
+def main(arguments=None):
+    """Run some parts, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS))
+    parser.add_argument("--mutations", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    for part in given.parts or PARTS:
+        PARTS[part](given)
 
-
-def drift():
-    """Label without end: memory and speed stay, and so do bits in another order."""
-    heading(
-        f"{LABELS:,} CEP1 labels on 5 scenarios in one process, {SIZE} a batch",
-        *("", "MB after a tenth", "MB at the end", "growth"),
-        *("CPU ms a label, last tenth", "first tenth of a new process", "ratio"),
-    )
-    batches = np.arange(LABELS // SIZE)
-    found = _steady("fresh", batches, fresh=True)
-    _steady("warm", batches, fresh=False)
-    order = np.random.default_rng(0).permutation(batches)
-    again = _steady("fresh, shuffled", order, shuffled=True, fresh=True)
-    differ = sum(np.count_nonzero(found[b] != again[b]) for b in batches)
-    print(f"\nLabels that differ in a bit, batches and cases shuffled: {differ}")
-    assert differ == 0
-
-
-def _steady(name, batches, **options):
-    """Print a row of a run, see that it does not drift, and return its losses.
-
-    The first tenth is that of a new process, batch by batch beside the last tenth: how
-    busy the machine is changes from minute to minute.
-    """
-    oracle, tenth = csg.Oracle(cep1.build()), len(batches) // 10
-    found, _, resident = run(oracle, batches[:-tenth], **options)
-    before, ours, theirs = resident[tenth - 1], [], []
-    with ProcessPoolExecutor(1, get_context("spawn")) as young:
-        for number in batches[-tenth:]:
-            part, seconds, resident = run(oracle, [number], **options)
-            found |= part
-            ours.append(seconds[0])
-            theirs.append(young.submit(seconds_of, number, options).result())
-    growth = resident[-1] / before - 1
-    last, first = (1e3 * np.median(seconds) / SIZE for seconds in (ours, theirs))
-    row(
-        name,
-        *(f"{memory / 1e6:.1f}" for memory in (before, resident[-1])),
-        f"{growth:.1%}",
-        *(f"{time:.3f}" for time in (last, first)),
-        f"{last / first:.3f}",
-    )
-    assert growth < 0.05, "memory grows"
-    assert last < 1.1 * first, "it slows down"
-    return found
-
-
-PARTS = {"kills": kills, "drift": drift}
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or PARTS:
-        PARTS[part]()
+    main()
