@@ -62,23 +62,30 @@ class Careful:
         return self.solve(arrays, x)
 
     def settle(
-        self, stack: Stack, x: np.ndarray, prices: np.ndarray, clear: bool = True
-    ) -> tuple[tuple[np.ndarray, np.ndarray], Troubles]:
+        self,
+        stack: Stack,
+        x: np.ndarray,
+        prices: np.ndarray,
+        troubles: Troubles,
+        clear: bool = True,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Check points (n, columns), and put better ones in the place of those that fail.
 
-        Returns the duals, and what no point was found for. NaN is left alone.
+        Returns the duals. Cases that are troubles already are let be, and those for which
+        no point is found join them.
         """
         verdict = self._checker.look(stack, x, prices)
         columns, rows = verdict.duals
         failed = ~verdict.optimal | (~verdict.clear if clear else False)
-        troubles: Troubles = {}
-        for i in map(int, np.flatnonzero(failed & np.isfinite(x).all(axis=1))):
+        for i in map(int, np.flatnonzero(failed)):
+            if i in troubles:
+                continue
             try:
                 x[i], found = self.solve(stack[i], x[i])
                 columns[i], rows[i] = found.duals
             except SolverTrouble as trouble:
                 x[i], troubles[i] = np.nan, trouble
-        return (columns, rows), troubles
+        return columns, rows
 
     def solve(self, arrays: Arrays, x: np.ndarray) -> tuple[np.ndarray, Verdict]:
         """Return an optimum and its verdict, from a point that failed its check.
@@ -89,7 +96,7 @@ class Careful:
             ``'not exact'`` if no way gives an optimum that can be proven.
         """
         for way in _WAYS:
-            found = self._again(arrays, x, way)
+            found = self._again(arrays, np.nan_to_num(x), way)
             if found is not None and found[1].optimal:
                 return found
             x = x if found is None else found[0]

@@ -22,6 +22,7 @@ _SOME = 0.1  # of a typical cost: a dual whose terms are less is a sum of such c
 _SWEEPS = 20
 _GAP = 1e-9  # of the cost's terms: so far the point and its duals may be apart
 _ZERO, _SURE = 1e-11, 1e-9  # of a dual's terms: below is zero, above is not
+_MIDDLE = (_ZERO + _SURE) / 2
 _DUAL = 1e-10  # between the two, where nothing better is to be had
 
 
@@ -61,7 +62,7 @@ class Checker:
     def __init__(self, layout: Shape):
         self._rows, self._columns = layout.rows, layout.columns
         self._sizes: tuple[np.ndarray, ...] | None = None
-        self._row = layout.index
+        self._row = layout.index.astype(np.intp)
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
 
     def look(
@@ -87,7 +88,7 @@ class Checker:
             np.where(share > _DUAL, duals, 0.0),
             np.where(row_share > _DUAL, prices, 0.0),
             optimal,
-            ~(_doubtful(share) | _doubtful(row_share)),
+            ~(_doubtful(share).any(axis=-1) | _doubtful(row_share).any(axis=-1)),
         )
 
     def activity(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
@@ -111,10 +112,9 @@ class Checker:
             terms = np.maximum(terms, np.where(np.isfinite(side), np.abs(side), 0.0))
         terms = np.maximum(terms, _LEAST * self._typical_sizes(arrays)[0])
         units = np.full(self._columns, np.inf)
-        felt = np.divide(
-            terms[self._row], size, out=np.full(len(size), np.inf), where=size > 0
-        )
-        np.minimum.at(units, self._column, felt)
+        there = size > 0
+        felt = terms[self._row[there]] / size[there]
+        np.minimum.at(units, self._column[there], felt)
         units[~np.isfinite(units)] = 1.0
         return terms, units
 
@@ -200,6 +200,8 @@ def _summed(entries: np.ndarray, place: np.ndarray, count: int) -> np.ndarray:
     if entries.ndim == 1:
         return np.bincount(place, entries, minlength=count)
     cases = len(entries)
+    if cases == 1:
+        return np.bincount(place, entries[0], minlength=count)[None]
     places = place + count * np.arange(cases)[:, None]
     sums = np.bincount(places.ravel(), entries.ravel(), minlength=cases * count)
     return sums.reshape(cases, count)
@@ -228,4 +230,4 @@ def _gap(
 
 
 def _doubtful(share: np.ndarray) -> np.ndarray:
-    return ((share > _ZERO) & (share < _SURE)).any(axis=-1)
+    return np.abs(share - _MIDDLE) < _MIDDLE - _ZERO

@@ -159,8 +159,7 @@ class FaceSearch:
         numbers = unpacked(found, columns + self._layout.rows)
         x, prices = numbers[:, :columns], numbers[:, columns:]
         prices = prices / np.array(scale)[:, None]
-        _, failed = self._face.careful.settle(stack, x, prices, clear=False)
-        troubles.update(failed)
+        self._face.careful.settle(stack, x, prices, troubles, clear=False)
         over = excess(saa, x[:, : self._layout.scenario_columns], values)
         for i in map(int, np.flatnonzero(over > 0)):
             x[i], troubles[i] = np.nan, not_exact()

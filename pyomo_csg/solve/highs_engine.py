@@ -81,7 +81,7 @@ class HighsEngine:
         """
         blocks = evaluate(self._compiled, scenarios)
         keys = _keys(keys, first, len(weights))
-        solved = self._solve_many(blocks, weights, keys)
+        solved = self._solve_many(blocks, weights, keys, certify=False)
         found, troubles = (
             (solved.decisions, solved.values, solved.bounds),
             solved.troubles,
@@ -315,13 +315,14 @@ class HighsEngine:
         blocks: Blocks,
         weights: np.ndarray,
         keys: np.ndarray,
+        certify: bool = True,
     ) -> Solved:
         bad = blocks.unusable()
         if bad.any():
             return self._without(bad, blocks, weights, keys)
         strategy = self._strategy(weights.shape[1])
         if isinstance(strategy, LinearStrategy):
-            return strategy.solve_many(blocks, weights, keys)
+            return strategy.solve_many(blocks, weights, keys, certify)
         if isinstance(strategy, IntegerStrategy):
             return strategy.solve_many(blocks, weights)
         return solve_each(strategy, blocks, weights, len(self._compiled.first))

@@ -108,13 +108,17 @@ class LinearStrategy:
         )
 
     def solve_many(
-        self, blocks: Blocks, weights: np.ndarray, keys: np.ndarray
+        self,
+        blocks: Blocks,
+        weights: np.ndarray,
+        keys: np.ndarray,
+        certify: bool = True,
     ) -> LinearSolved:
         """Solve many cases, as :meth:`solve` for blocks with two leading axes.
 
         All that is not HiGHS is done for all cases at once. A case starts from the last
         basis of its key (n,), since training asks for the same pairs again with scenarios
-        that moved a little.
+        that moved a little. Nothing is certified to be unique unless asked for.
         """
         stack, program = self.layout.stack(blocks, weights), self.program
         found: list[bytes] = []
@@ -139,16 +143,15 @@ class LinearStrategy:
         columns, rows = self.layout.columns, self.layout.rows
         numbers = unpacked(found, columns + rows)
         x, prices = numbers[:, :columns], numbers[:, columns:]
-        duals, failed = self._careful.settle(
-            stack, x, prices / np.array(scale)[:, None]
-        )
+        prices = prices / np.array(scale)[:, None]
+        duals = self._careful.settle(stack, x, prices, troubles, clear=certify)
         decisions, values = x[:, : self.layout.n1], stack.values_of(x)
         return LinearSolved(
             decisions,
             values,
             values,
-            is_unique(duals),
-            {**troubles, **failed},
+            is_unique(duals) if certify else np.zeros(len(x), bool),
+            troubles,
             stack=stack,
             duals=duals,
             bases=bases,

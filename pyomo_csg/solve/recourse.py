@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
@@ -123,6 +123,14 @@ class Prices:
             self.smooth[cases] &= sides.inside(basis, cases)
 
 
+class _Solved(NamedTuple):
+    """The best recourse and what rows cost, times a scale; and an integer program's z."""
+
+    packed: bytes
+    scale: float
+    z: np.ndarray | None
+
+
 class RecourseSolver:
     """Costs of decisions under outcomes.
 
@@ -237,7 +245,7 @@ class RecourseSolver:
         shift = self.layout.shift(blocks, decisions)
         left, learn = np.arange(len(decisions)), False
         crossed, learned, answered = left[:0], 0, 0
-        solved: dict[int, tuple[bytes, float]] = {}
+        solved: dict[int, _Solved] = {}
         if self.caches:
             sides = self._sides(blocks, shift)
             in_order = sides.in_order()
@@ -254,11 +262,12 @@ class RecourseSolver:
                 troubles[int(case)] = trouble
             left = left[1:]
             if learn and int(case) not in troubles and len(self._bases) < _MOST_BASES:
+                before, learned = len(left), learned + 1
                 basis = self._read_basis(blocks.entries[case], blocks.cost[case])
-                self._bases.append(basis)
-                before = len(left)
-                left = self._apply(basis, left, sides, costs, prices)
-                learned, answered = learned + 1, answered + before - len(left)
+                if basis is not None:
+                    self._bases.append(basis)
+                    left = self._apply(basis, left, sides, costs, prices)
+                answered += before - len(left)
                 learn = learned < _TRIALS or answered >= _WORTH * learned
         if solved:
             self._settle(solved, blocks, shift, costs, troubles, prices)
@@ -331,8 +340,9 @@ class RecourseSolver:
         self._stats.cache_hits += int(fits.sum())
         return left[~fits]
 
-    def _solve(self, arrays: Arrays) -> tuple[bytes, float]:
-        """Return the best recourse and what rows cost, integers held; and their scale."""
+    def _solve(self, arrays: Arrays) -> _Solved:
+        """Return the best recourse, the integers held at their best."""
+        z = None
         if self._whole:
             program = self._integer_program
             self._deadline.start()
@@ -342,11 +352,11 @@ class RecourseSolver:
             arrays = held_at(arrays, self.layout.integer, z)
         self._program.load(arrays)
         self._program.run()
-        return self._program.packed(with_prices), self._program.scale
+        return _Solved(self._program.packed(with_prices), self._program.scale, z)
 
     def _settle(
         self,
-        solved: dict[int, tuple[bytes, float]],
+        solved: dict[int, _Solved],
         blocks: Blocks,
         shift: np.ndarray,
         costs: np.ndarray,
@@ -355,27 +365,34 @@ class RecourseSolver:
     ) -> None:
         """Take the costs of cases that were solved, if they pass their check."""
         cases = np.array(list(solved))
-        packed, scale = zip(*solved.values(), strict=True)
+        found = list(solved.values())
+        scale = [one.scale for one in found]
         columns = self.layout.columns
-        numbers = unpacked(packed, columns + self.layout.rows)
+        numbers = unpacked([one.packed for one in found], columns + self.layout.rows)
         z, row_prices = numbers[:, :columns], numbers[:, columns:]
         row_prices = row_prices / np.array(scale)[:, None]
         stack = self.layout.stack(blocks[cases], shift[cases])
         if self._whole:
-            stack = held_at(stack, self.layout.integer, z)
-        (_, duals), failed = self._careful.settle(stack, z, row_prices, clear=False)
+            best = np.array([one.z for one in found])
+            stack = held_at(stack, self.layout.integer, best)
+        failed: dict[int, SolverTrouble] = {}
+        _, duals = self._careful.settle(stack, z, row_prices, failed, clear=False)
         costs[cases] = stack.values_of(z)
         troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
         if prices is not None:
             prices.rows[cases] = duals
 
-    def _read_basis(self, entries: np.ndarray, cost: np.ndarray) -> Basis:
+    def _read_basis(self, entries: np.ndarray, cost: np.ndarray) -> Basis | None:
+        """Return the basis just found; None if it is none."""
         basics, columns = basics_of(self._program.highs), self.layout.columns
         is_basic = np.zeros(columns + self.layout.rows, bool)
         is_basic[np.where(basics < 0, columns - 1 - basics, basics)] = True
         basic, nonbasic = np.flatnonzero(is_basic), np.flatnonzero(~is_basic)
         matrix = np.hstack([self.layout.matrix(entries), -np.eye(self.layout.rows)])
-        response = -np.linalg.solve(matrix[:, basic], matrix[:, nonbasic])
+        try:
+            response = -np.linalg.solve(matrix[:, basic], matrix[:, nonbasic])
+        except np.linalg.LinAlgError:
+            return None
         prices = np.concatenate([cost[self.layout.n1 :], np.zeros(self.layout.rows)])
         price = prices[nonbasic] + prices[basic] @ response
         at_upper = price < 0

@@ -129,7 +129,10 @@ class OptSearch:
         numbers = unpacked(packed, columns + self._layout.rows)
         points, prices = numbers[:, :columns], numbers[:, columns:]
         prices = prices / np.array(scale)[:, None]
-        self._face_program.careful.settle(stack, points, prices, clear=False)
+        unsolved = {
+            i: SolverTrouble("infeasible") for i, one in enumerate(packed) if not one
+        }
+        self._face_program.careful.settle(stack, points, prices, unsolved, clear=False)
         whole, serve = self._rounder.whole_many(stack, points)
         serve &= excess(saa, whole[:, : self._layout.scenario_columns], values) == 0
         self._stats.relaxed += int(serve.sum())
