@@ -332,6 +332,8 @@ class Matrices:
             "primal_feasibility_tolerance": 1e-9,
             "dual_feasibility_tolerance": 1e-9,
         }
+        # In scipy before 1.17 presolve calls some feasible integer programs infeasible.
+        exact = {"mip_rel_gap": 0, "presolve": False}
         result = linprog(
             row,
             A_ub=np.array(self.a_ub),
@@ -339,7 +341,7 @@ class Matrices:
             bounds=bounds,
             integrality=integrality,
             method="highs",
-            options={"mip_rel_gap": 0} if integrality is not None else tight,
+            options=exact if integrality is not None else tight,
         )
         assert result.status == 0, result.message
         return result
