@@ -27,6 +27,7 @@ def checked(
     network: Any,
     config: Any,
     callback: Any,
+    seconds: Any = None,
 ) -> FitConfig:
     """Return the settings, or raise one error that lists what is off."""
     problems = []
@@ -52,6 +53,8 @@ def checked(
         problems.append(
             f"callback is a {type(callback).__name__}; give a function of one dict"
         )
+    if not (seconds is None or _is_time(seconds)):
+        problems.append(f"seconds is {seconds!r}; give a number above 0, or None")
     settings = FitConfig()
     try:
         settings = config_of(config)
@@ -60,6 +63,11 @@ def checked(
     if problems:
         raise DataError("Cannot fit", problems)
     return settings
+
+
+def _is_time(value: Any) -> bool:
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return real and 0 < value < np.inf
 
 
 def is_whole(value: Any) -> TypeGuard[int]:

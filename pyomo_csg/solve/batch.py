@@ -8,7 +8,7 @@ import sys
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import (
     BrokenExecutor,
     Executor,
@@ -16,6 +16,7 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
     as_completed,
+    wait,
 )
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,7 +26,7 @@ from tqdm.auto import tqdm
 
 from pyomo_csg.errors import SolveError
 from pyomo_csg.solve.compiling import CompiledModel
-from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.engine import STOPPING, Stats
 from pyomo_csg.solve.highs_engine import HighsEngine
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ _LEAST_CHUNKS = 4  # a worker, so that the slowest does not hold up the rest
 _MOST_ENGINES = 16
 _MOST_DEATHS = 2
 _QUIET_SECONDS = 2.0
+_STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,11 @@ def work(
     if len(engines) > _MOST_ENGINES:
         engines.popitem(last=False)
     engine = engines[recipe.name]
-    answer = getattr(engine, method)(*arrays, **constants)
+    try:
+        answer = getattr(engine, method)(*arrays, **constants)
+    except BaseException:  # its solvers may have been stopped half-way
+        del engines[recipe.name]
+        raise
     return answer, engine.stats.taken()
 
 
@@ -281,7 +287,18 @@ def _submitted(
     except BaseException:
         for future in futures:
             future.cancel()
+        if isinstance(executor, ThreadPoolExecutor):
+            _stop(futures)
         raise
+
+
+def _stop(futures: Iterable[Future]) -> None:
+    """Have the integer programs of threads stopped: nobody waits for them any more."""
+    STOPPING.set()
+    try:
+        wait(futures, _STOP_SECONDS)
+    finally:
+        STOPPING.clear()
 
 
 def _killed() -> tuple[type[Exception], ...]:

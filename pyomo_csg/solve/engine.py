@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from pyomo_csg.solve.assembly import Blocks
 
+
+STOPPING = threading.Event()  # set while the threads of a batch are to come to an end
 
 _LIMITS = ("time limit", "iteration limit", "solution limit")
 
