@@ -14,6 +14,7 @@ from pyomo.core.base.block import BlockData
 from tqdm import tqdm
 
 from pyomo_csg.decision import Decision
+from pyomo_csg.errors import SolveError
 from pyomo_csg.learn.history import LARGEST, context_batch
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel
@@ -117,15 +118,19 @@ class Decider(ABC):
             the index of a DataFrame of contexts.
         """
         contexts, one = self._contexts(x)
-        solution, scenarios, weights = self._decided(contexts, on_error, progress)
+        try:
+            solution, scenarios, weights = self._decided(contexts, on_error, progress)
+        except SolveError as error:
+            raise _of_context(error, contexts) from error
         if on_error == "record":
             _tell_unsolved(solution)
         decisions = solution.decision
         if len(self._integer):
             decisions[:, self._integer] = np.round(decisions[:, self._integer])
         if one:
-            value = float(solution.value[0])
-            return Decision(self._names, decisions[0], value, scenarios[0], weights[0])
+            value, status = float(solution.value[0]), str(solution.status[0])
+            given = scenarios[0], weights[0]
+            return Decision(self._names, decisions[0], value, *given, status)
         index = x.index if isinstance(x, pd.DataFrame) else None
         return pd.DataFrame(decisions, columns=list(self._names), index=index)
 
@@ -161,12 +166,14 @@ class Decider(ABC):
                 scenarios, weights, on_error=on_error, progress=progress
             )
         found = [
-            self.oracle.solve(z[None], w[None], on_error=on_error, progress=False)
-            for z, w in tqdm(
-                list(zip(scenarios, weights, strict=True)),
-                desc="decisions",
-                delay=2,
-                disable=not progress,
+            self._solved_one(case, z, w, on_error)
+            for case, (z, w) in enumerate(
+                tqdm(
+                    list(zip(scenarios, weights, strict=True)),
+                    desc="decisions",
+                    delay=2,
+                    disable=not progress,
+                )
             )
         ]
         return Solution(
@@ -175,6 +182,27 @@ class Decider(ABC):
                 for part in ("decision", "value", "status", "bound")
             }
         )
+
+    def _solved_one(
+        self, case: int, scenarios: np.ndarray, weights: np.ndarray, on_error: str
+    ) -> Solution:
+        given = scenarios[None], weights[None]
+        try:
+            return self.oracle.solve(*given, on_error=on_error, progress=False)
+        except SolveError as error:
+            raise error.told(case=case) from error
+
+
+def _of_context(error: SolveError, contexts: np.ndarray) -> SolveError:
+    """Return the error with the context that it is about and what to do."""
+    if error.status != "infeasible":
+        return error
+    context = np.array2string(contexts[error.case], precision=6, threshold=8)
+    return error.told(
+        f"no decision serves the scenarios generated for context {context}; give the "
+        "model complete recourse, such as shortage at a price, or a Param's domain that "
+        "keeps scenarios where there is one"
+    )
 
 
 def _tell_unsolved(solution: Solution) -> None:

@@ -32,6 +32,9 @@ class Decision(Mapping[str, float]):
     scenarios : array (K, p)
         Those that it was optimised for.
     weights : array (K,)
+    status : str
+        ``'optimal'`` on the scenarios, or the limit that stopped the solver: then it is
+        the best decision found by then, NaN if none was.
 
     Examples
     --------
@@ -50,6 +53,7 @@ class Decision(Mapping[str, float]):
     value: float
     scenarios: np.ndarray
     weights: np.ndarray
+    status: str = "optimal"
 
     def __getitem__(self, name: str) -> float:
         return float(self.vector[self._places[name]])
@@ -112,7 +116,8 @@ class Decision(Mapping[str, float]):
         shown = self.names[:_MOST_ROWS]
         width = max(map(len, shown), default=0)
         lines = [
-            f"Decision of value {self.value:.6g} by {count} scenario{plural}",
+            f"Decision of value {self.value:.6g} by {count} scenario{plural}"
+            + f" ({self.status})" * (self.status != "optimal"),
             *(f"  {name:{width}}  {self[name]:.6g}" for name in shown),
         ]
         if (more := len(self) - _MOST_ROWS) > 0:

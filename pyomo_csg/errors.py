@@ -80,6 +80,15 @@ class SolveError(CsgError):
             "error.write('case.lp')"
         )
 
+    def told(self, detail: str | None = None, case: int | None = None) -> SolveError:
+        """Return the same error with another detail, or of another case."""
+        return SolveError(
+            self.case if case is None else case,
+            self.status,
+            self._detail if detail is None else detail,
+            self._program,
+        )
+
     def __reduce__(self) -> Any:
         return SolveError, (self.case, self.status, self._detail)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from numbers import Real
@@ -44,6 +45,8 @@ def fit(
     checkpoint: Any = None,
     progress: bool = True,
     callback: Callback | None = None,
+    seconds: float | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> Policy:
     """Learn which K scenarios to solve the model on, given a context.
 
@@ -86,6 +89,14 @@ def fit(
         Whether to draw bars.
     callback : callable, optional
         Called with a dict for every step that is logged.
+    seconds : float, optional
+        When to stop learning: the best network so far is returned then, and its report
+        says in which stage that was. A step, a chunk of labels, and the comparison of
+        what there is are brought to their end. Not to be confused with
+        ``config.seconds``, a decision's time.
+    options : mapping, optional
+        Of the solver, as in :class:`pyomo_csg.Oracle`: ``{'time_limit': 10.0}`` seconds
+        for one program.
 
     Returns
     -------
@@ -103,17 +114,17 @@ def fit(
     (2, 1)
     """
     settings = checked(
-        scenarios, method, regularization, seed, network, config, callback
+        scenarios, method, regularization, seed, network, config, callback, seconds
     )
     seed, scenarios = int(seed), scenarios if scenarios == "auto" else int(scenarios)
-    oracle = Oracle(model, solver, executor, workers)
+    oracle = Oracle(model, solver, executor, workers, options)
     history = history_of(oracle.two_stage, data, context)
     refuse_more_than_pairs(scenarios, len(history))
     if isinstance(regularization, Real):
         regularization = float(regularization)
         if method in ("static", "dynamic"):
             settings = replace(settings, units=settings.units or "raw")
-    journal = Journal(progress, callback)
+    journal = Journal(progress, callback, seconds)
     identity = identity_of(
         oracle,
         history,
@@ -124,6 +135,7 @@ def fit(
         regularization=regularization,
         seed=seed,
         solver=solver,
+        **({"options": dict(options)} if options else {}),
     )
     with one_thread(), Checkpoint(checkpoint, identity) as kept:
         fitter = _Fitter(
@@ -152,12 +164,20 @@ def fit(
             "settings": dict(sorted(used.items())),
             "versions": versions(),
             "identity": identity,
+            **_told(journal, found, seconds),
         },
         journal.table(),
         history.context_names,
         _reach(history, found),
     )
-    return Policy(model, learned, solver=solver, workers=workers, executor=executor)
+    return Policy(
+        model,
+        learned,
+        solver=solver,
+        options=options,
+        workers=workers,
+        executor=executor,
+    )
 
 
 class _Fitter:
@@ -188,6 +208,7 @@ class _Fitter:
         return smallest(
             counts,
             self._settings.seconds,
+            self._journal,
             lambda count: self._searched(count, f"K={count}"),
             self._decide,
         )
@@ -224,6 +245,23 @@ class _Fitter:
         return self._oracle.solve(
             zeta.numpy(), shares, on_error="record", progress=False
         )
+
+
+def _told(journal: Journal, found: Found, seconds: float | None) -> dict[str, Any]:
+    """Return what a report says of programs without an answer and of a fit cut short."""
+    told: dict[str, Any] = {}
+    notes = list(found.contest.get("notes", ()))
+    unanswered = sum(entry.get("missing", 0) for entry in journal.entries)
+    if unanswered:
+        told["unanswered"] = unanswered
+    if journal.cut is not None:
+        told["cut_short"] = journal.cut
+        notes.append(
+            f"Cut short: the {seconds:g} seconds were up in stage '{journal.cut}', and "
+            f"'{found.contest['chosen']}' is the best so far. Give more seconds; with "
+            "the same checkpoint, finished stages need not be done again."
+        )
+    return {**told, "notes": notes} if notes else told
 
 
 def _reach(history: History, found: Found) -> float:

@@ -138,6 +138,8 @@ class Policy(Decider):
         ]
         if "pairs" in summary:
             lines.append(_line("learned from", f"{summary['pairs']} pairs"))
+        if "unanswered" in summary:
+            lines.append(_line("no answer for", f"{summary['unanswered']} programs"))
         lines += _contest(summary)
         lines += _trust(summary.get("trust", {}))
         for key, value in summary.get("settings", {}).items():

@@ -28,6 +28,7 @@ def checked(
     network: Any,
     config: Any,
     callback: Any,
+    seconds: Any = None,
 ) -> FitConfig:
     """Return the settings, or raise one error that lists what is off."""
     problems = []
@@ -53,6 +54,8 @@ def checked(
         problems.append(
             f"callback is a {type(callback).__name__}; give a function of one dict"
         )
+    if not (seconds is None or _is_time(seconds)):
+        problems.append(f"seconds is {seconds!r}; give a number above 0, or None")
     settings = FitConfig()
     try:
         settings = config_of(config)
@@ -68,6 +71,11 @@ def refuse_more_than_pairs(scenarios: int | str, pairs: int) -> None:
     if isinstance(scenarios, int) and scenarios > pairs:
         found = f"scenarios is {scenarios}, but there are {pairs} pairs to learn from"
         raise DataError("Cannot fit", [f"{found}; give at most {pairs}"])
+
+
+def _is_time(value: Any) -> bool:
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return real and 0 < value < np.inf
 
 
 def _is_auto(value: Any) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pyomo_csg.learn.folds import Folds, folds_of
 from pyomo_csg.learn.judging import losses_by_error, true_losses
 from pyomo_csg.learn.learned import Found
 from pyomo_csg.learn.outcomes import Errors
+from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.task import Task
 
 _NO_COSTS = (
@@ -29,7 +31,12 @@ def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
     """Return the network of the best candidate, fitted to all rows."""
     folds = folds_of(task)
     contenders = Candidates(task, folds, kind, head)
-    candidates, judges = contenders.all(), contenders.judges()
+    candidates = list(_in_time(contenders.each()))
+    if task.journal.cut is not None and len(candidates) == 1:
+        (only,) = candidates
+        network = task.network(only.bodies[-1], only.heads[-1])
+        return Found(network, {"chosen": only.name}, lambda: np.full(1, np.nan))
+    judges = contenders.judges()
     losses = np.stack([_judged(task, folds, judges, found) for found in candidates])
     names = [candidate.name for candidate in candidates]
     contest = compared(names, losses, contenders.trusted)
@@ -37,6 +44,12 @@ def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
     winner = candidates[best]
     network = task.network(winner.bodies[-1], winner.heads[-1])
     return Found(network, contest, lambda: losses[best])
+
+
+def _in_time(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+    """Yield the candidates that are trained until the time is up; the first in any case."""
+    with suppress(TimeUpError):
+        yield from candidates
 
 
 def compared(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -74,27 +74,28 @@ class Candidates:
     def __init__(self, task: Task, folds: Folds, kind: Any, head: Any = None):
         self._task, self._folds, self._kind, self._head = task, folds, kind, head
 
-    def all(self) -> list[Candidate]:
-        """Return every candidate, trained."""
+    def each(self) -> Iterator[Candidate]:
+        """Yield every candidate, once it is trained; the first solves nothing."""
         if self._head is not None:
             heads = [self._head] * len(self._folds)
-            atoms = self._atoms("location-scale, MMD", heads)
-            if not self.has_gradient:
-                return [atoms, *self._followers(atoms)]
-            return [atoms, self._direct_atoms(heads)]
-        mmd = self.mmd()
+            yield (atoms := self._atoms("location-scale, MMD", heads))
+            if self.has_gradient:
+                yield self._direct_atoms(heads)
+            else:
+                yield from self._followers(atoms)
+            return
+        yield (mmd := self.mmd())
         if not self.has_gradient:
-            return [mmd, self._constant_mmd(), *self._followers(mmd)]
-        constant = self.constant()
+            yield self._constant_mmd()
+            yield from self._followers(mmd)
+            return
+        yield self.constant()
         if self._task.history.panels:
-            return [mmd, constant, self._direct_atoms(self._forecasts)]
+            yield self._direct_atoms(self._forecasts)
+            return
         own = [Own(self._task.history.outcomes)] * len(self._folds)
-        return [
-            mmd,
-            constant,
-            self._direct("direct", mmd.bodies, self._likely, _FAR_FROM_MMD),
-            self._direct("direct, near mmd", mmd.bodies, own, _NEAR_MMD),
-        ]
+        yield self._direct("direct", mmd.bodies, self._likely, _FAR_FROM_MMD)
+        yield self._direct("direct, near mmd", mmd.bodies, own, _NEAR_MMD)
 
     def judges(self) -> list[Errors | None]:
         """Return the forecast's errors that each part's decisions are charged for.

@@ -154,7 +154,8 @@ class Checkpoint:
         first = 0 if journal is None else len(journal.entries)
         arrays = _plain(compute())
         entries = [] if journal is None else journal.entries[first:]
-        self._folder.write(parts, arrays, note or "", entries)
+        if journal is None or journal.cut is None:  # else with more time there is more
+            self._folder.write(parts, arrays, note or "", entries)
         return arrays
 
 

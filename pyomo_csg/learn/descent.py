@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pyomo_csg.learn.ensemble import Ensemble
+from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.seeding import seeded_at_first
 
 
@@ -62,6 +64,8 @@ def descend(
 ) -> None:
     """Train the members, and leave them at the mean of their second half.
 
+    When the time of the fit is up they are left at what there is of it.
+
     Parameters
     ----------
     ensemble : Ensemble
@@ -92,24 +96,31 @@ def _descend(
     total = steps * schedule.epochs
     decline = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
     mean, counted, step = ensemble.state(), 0, 0
-    for epoch in range(1, schedule.epochs + 1):
-        losses = np.zeros(len(ensemble))
-        for batch in batches(rows, schedule.batch, steps, rng):
-            optimizer.zero_grad()
-            found = loss(batch)
-            found.sum().backward()
-            ensemble.clip(schedule.clip)
-            optimizer.step()
-            decline.step()
-            losses += found.detach().numpy() / steps
-            step += 1
-            if step > total // 2:
-                counted += 1
-                for old, new in zip(mean, ensemble.tensors(), strict=True):
-                    old.add_((new.detach() - old) / counted)
-        if after_epoch is not None:
-            after_epoch(epoch, losses)
-    ensemble.load(mean)
+
+    def train() -> None:
+        nonlocal counted, step
+        for epoch in range(1, schedule.epochs + 1):
+            losses = np.zeros(len(ensemble))
+            for batch in batches(rows, schedule.batch, steps, rng):
+                optimizer.zero_grad()
+                found = loss(batch)
+                found.sum().backward()
+                ensemble.clip(schedule.clip)
+                optimizer.step()
+                decline.step()
+                losses += found.detach().numpy() / steps
+                step += 1
+                if step > total // 2:
+                    counted += 1
+                    for old, new in zip(mean, ensemble.tensors(), strict=True):
+                        old.add_((new.detach() - old) / counted)
+            if after_epoch is not None:
+                after_epoch(epoch, losses)
+
+    with suppress(TimeUpError):  # the members are then as they are by now
+        train()
+    if counted:
+        ensemble.load(mean)
 
 
 def batches(

@@ -24,8 +24,8 @@ class Direct:
     """Trains networks on what their decisions cost.
 
     Noise on the scenarios smooths the corners that a decision has as a function of them.
-    Scenarios on which there is no decision have no gradient; the MMD term alone moves
-    them.
+    Scenarios on which there is no decision, or none with a recourse, have no gradient: the
+    MMD loss alone moves them, back to what happened.
 
     Parameters
     ----------
@@ -97,8 +97,11 @@ class Direct:
             )
         if self.failed:
             logger.warning(
-                "%s: %d programs had no answer, and moved nothing", stage, self.failed
+                "%s: %d programs had no answer; the MMD loss moved their scenarios",
+                stage,
+                self.failed,
             )
+            self._task.journal.note(stage, steps, missing=self.failed)
         return ensemble.members()
 
     def _losses(
@@ -116,9 +119,11 @@ class Direct:
                 for likely, mine in zip(self._likely, rows, strict=True)
             ]
         )
-        loss = self._charged(scenarios, weights, outcomes)
+        loss, lost = self._charged(scenarios, weights, outcomes)
         if self._regularization > 0:
             loss = loss + self._regularization * task.mmd(scenarios, weights, rows)
+        if lost.any():
+            loss = torch.where(lost, task.mmd(scenarios, weights, rows), loss)
         return loss.mean(dim=1)
 
     def _placed(
@@ -134,8 +139,11 @@ class Direct:
 
     def _charged(
         self, scenarios: Tensor, weights: Tensor, outcomes: np.ndarray
-    ) -> Tensor:
-        """Return the task losses (S, B) as torch would had it solved the programs."""
+    ) -> tuple[Tensor, Tensor]:
+        """Return the task losses (S, B) as torch would had it solved the programs.
+
+        Also where (S, B) they had no answer.
+        """
         cases = scenarios.shape[0] * scenarios.shape[1]
         found = self._oracle.loss_gradient(
             scenarios.detach().numpy().reshape(cases, *scenarios.shape[2:]),
@@ -152,7 +160,8 @@ class Direct:
         losses = torch.as_tensor(np.nan_to_num(found.loss) / unit)
         slopes = torch.as_tensor(np.nan_to_num(found.gradient) / unit)
         moved = (scenarios - scenarios.detach()) * slopes.reshape(scenarios.shape)
-        return losses.reshape(scenarios.shape[:2]) + moved.sum(dim=(-1, -2))
+        lost = torch.as_tensor(np.isnan(found.loss)).reshape(scenarios.shape[:2])
+        return losses.reshape(scenarios.shape[:2]) + moved.sum(dim=(-1, -2)), lost
 
 
 def _at(frame: Tensor | None, rows: np.ndarray) -> Tensor | None:

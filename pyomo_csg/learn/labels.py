@@ -81,6 +81,22 @@ def label(
     return _in_chunks(task, stage, "label", size, cases, losses)
 
 
+def penalised(losses: np.ndarray) -> np.ndarray:
+    """Return losses in which plans without an answer are worse than all that have one.
+
+    By a standard deviation; NaN if none has any.
+
+    Examples
+    --------
+    >>> penalised(np.array([1.0, np.nan, 3.0]))
+    array([1., 4., 3.])
+    """
+    known = losses[~np.isnan(losses)]
+    if len(known) in (0, len(losses)):
+        return losses
+    return np.where(np.isnan(losses), known.max() + known.std(), losses)
+
+
 def _in_chunks(
     task: Labeller,
     stage: str,
@@ -105,7 +121,7 @@ def _in_chunks(
     missing = int(np.isnan(found).sum())
     if missing:
         logger.warning(
-            "%s: %d of %d have no answer and are left out; the first reason: %s",
+            "%s: %d of %d have no answer; the first reason: %s",
             stage,
             missing,
             n,

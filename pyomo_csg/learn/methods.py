@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from pyomo_csg.learn.learned import Found
 from pyomo_csg.learn.loss_check import loss_check
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.outcomes import Alike, Own, forest_weights
+from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.static import GRID, StaticResult, lambda_of, train_static
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trust import examine
@@ -60,14 +62,22 @@ class Method:
         self._folds = self._split()
 
     def learn(self) -> Found:
-        """Return the network, and what was compared on the way."""
+        """Return the network, and what was compared on the way.
+
+        When the time is up before the method is through, that is the MMD network.
+        """
         mmd = self._mmd()
-        if self._name == "mmd":
-            return Found(
-                self._network(mmd[-1]),
-                {"chosen": "mmd"},
-                lambda: self._mmd_losses(mmd[0]),
-            )
+        if self._name != "mmd":
+            with suppress(TimeUpError):
+                return self._beyond(mmd)
+        return Found(
+            self._network(mmd[-1]),
+            {"chosen": "mmd"},
+            lambda: self._mmd_losses(mmd[0]),
+        )
+
+    def _beyond(self, mmd: list[nn.Module]) -> Found:
+        """Return what the method makes of the MMD networks."""
         start = [body for _ in self._grid for body in mmd]
         rows = self._folds.rows * len(self._grid)
         if self._name == "direct":

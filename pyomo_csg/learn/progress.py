@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,10 @@ logger = logging.getLogger(__name__)
 Callback = Callable[[dict[str, Any]], None]
 
 
+class TimeUpError(Exception):
+    """The time of a fit is up: what is there by now is all that there will be."""
+
+
 class Journal:
     """Tells how far a fit is, and keeps what it saw.
 
@@ -26,21 +31,50 @@ class Journal:
     callback : callable, optional
         Called with every entry as it is written: a dict with ``stage``, ``step`` and the
         stage's own numbers.
+    seconds : float, optional
+        From now on, until the time is up.
+
+    Attributes
+    ----------
+    entries : list of dict
+    cut : str, optional
+        The stage in which the time was up.
     """
 
-    def __init__(self, progress: bool = False, callback: Callback | None = None):
+    def __init__(
+        self,
+        progress: bool = False,
+        callback: Callback | None = None,
+        seconds: float | None = None,
+    ):
         self.progress, self._callback = progress, callback
         self.entries: list[dict[str, Any]] = []
+        self.cut: str | None = None
+        self._end = math.inf if seconds is None else time.monotonic() + seconds
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str = "epoch") -> Iterator[Bar]:
-        """Open a stage: a bar that closes with it."""
+        """Open a stage: a bar that closes with it.
+
+        Raises
+        ------
+        TimeUpError
+            If the time was up in an earlier one: the first stage of a fit begins.
+        """
+        if self.cut is not None:
+            raise TimeUpError
         start = time.perf_counter()
         with tqdm(
             total=total, desc=name, unit=f" {unit}", disable=not self.progress
         ) as bar:
             yield Bar(self, name, bar)
         logger.info("%s took %.1f s", name, time.perf_counter() - start)
+
+    def look_at_clock(self, stage: str) -> None:
+        """Raise a TimeUpError in a stage if the time is up."""
+        if time.monotonic() > self._end:
+            self.cut = self.cut or stage
+            raise TimeUpError
 
     def note(self, stage: str, step: int, **numbers: Any) -> None:
         """Keep an entry."""
@@ -62,10 +96,17 @@ class Bar:
         self._step = 0
 
     def step(self, count: int = 1, **numbers: Any) -> None:
-        """Go on by a count of units, with the numbers to show and to keep."""
+        """Go on by a count of units, with the numbers to show and to keep.
+
+        Raises
+        ------
+        TimeUpError
+            If the time is up.
+        """
         self._step += count
         self._bar.update(count)
         if numbers:
             shown = {key: f"{value:.4g}" for key, value in numbers.items()}
             self._bar.set_postfix(shown, refresh=False)
             self._journal.note(self._stage, self._step, **numbers)
+        self._journal.look_at_clock(self._stage)

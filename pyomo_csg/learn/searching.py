@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from sklearn.model_selection import ParameterSampler
 
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.learned import Found
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import Journal, TimeUpError
 
 logger = logging.getLogger(__name__)
 
@@ -51,24 +52,29 @@ def search(
     """
     drawn = ParameterSampler(_SPACE, config.search - 1, random_state=seed)
     settings = [config, *(replace(config, **one) for one in drawn)]
-    found, held, losses = [], [], []
-    with journal.stage("search", len(settings), "fit") as bar:
+    found: list[Found] = []
+    held, losses = [], []
+    with suppress(TimeUpError), journal.stage("search", len(settings), "fit") as bar:
         for number, mine in enumerate(settings):
-            found.append(fit(mine, f"search {number}"))
-            held.append(found[-1].held_out())
+            one = fit(mine, f"search {number}")
+            if journal.cut is not None and found:
+                break  # it is not whole
+            found.append(one)
+            held.append(one.held_out())
             losses.append(_mean(held[-1]))
             bar.step(loss=losses[-1], best=min(losses))
     best = int(np.argmin(_filled(np.stack(held)).mean(axis=1)))
     found[best].contest["settings"] = {
         name: getattr(settings[best], name) for name in _SPACE
     }
-    found[best].contest["searched"] = len(settings)
+    found[best].contest["searched"] = len(found)
     return found[best]
 
 
 def smallest(
     counts: list[int],
     seconds: float | None,
+    journal: Journal,
     fit: Callable[[int], Found],
     decide: Callable[[Found], Any],
 ) -> tuple[int, Found]:
@@ -80,6 +86,8 @@ def smallest(
         In rising order.
     seconds : float, optional
         A decision's time at most: larger K are not tried once one is over it.
+    journal : Journal
+        Whose time may be up: a K that was cut short then counts only if it is the first.
     fit : callable
         From K to a fit.
     decide : callable
@@ -88,6 +96,8 @@ def smallest(
     fits: list[Found] = []
     for count in counts:
         found = fit(count)
+        if journal.cut is not None and fits:
+            break
         slow = seconds is not None and _seconds(decide, found) > seconds
         if slow and fits:
             logger.info("K = %d takes more than %g s a decision", count, seconds)
@@ -95,6 +105,8 @@ def smallest(
         fits.append(found)
         if slow:
             logger.warning("Even K = %d takes more than %g s", count, seconds)
+            break
+        if journal.cut is not None:
             break
     losses = np.stack([found.held_out() for found in fits])
     filled = _filled(losses)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.descent import Schedule, descend
 from pyomo_csg.learn.ensemble import Ensemble
-from pyomo_csg.learn.labels import label
+from pyomo_csg.learn.labels import label, penalised
 from pyomo_csg.learn.loss_net import (
     LossNet,
     Samples,
@@ -141,7 +141,10 @@ def sample(
     stage: str,
     head: Any = None,
 ) -> list[Samples]:
-    """Return what bodies plan on their rows, with l_opt, labelled in one batch."""
+    """Return what bodies plan on their rows, with l_opt, labelled in one batch.
+
+    Where there is no answer the loss is :func:`~pyomo_csg.learn.labels.penalised`.
+    """
     heads = heads_of(task, head, len(bodies))
     found = [
         task.scenarios_on(body, mine, own)
@@ -153,7 +156,7 @@ def sample(
     losses = label(task, stage, scenarios, outcomes, task.solver_weights(weights))
     missing = int(np.isnan(losses).sum())
     task.journal.note(stage, len(losses), missing=missing)
-    together = Samples(scenarios, weights, outcomes, losses)
+    together = Samples(scenarios, weights, outcomes, penalised(losses))
     ends = np.cumsum([len(mine) for mine in rows])
     return [
         together.take(np.arange(end - len(mine), end))

@@ -101,7 +101,11 @@ def work(
             engine = replace(recipe, bases={}).engine()
         else:
             engine = _kept(recipe)
-        answer = getattr(engine, method)(*arrays, **constants)
+        try:
+            answer = getattr(engine, method)(*arrays, **constants)
+        except BaseException:  # its solvers may have been stopped half-way
+            _worker.__dict__.get("engines", {}).pop(recipe.name, None)
+            raise
         return answer, engine.stats.taken()
 
 

@@ -88,7 +88,9 @@ class Checker:
             np.where(share > _DUAL, duals, 0.0),
             np.where(row_share > _DUAL, prices, 0.0),
             optimal,
-            ~(_doubtful(share).any(axis=-1) | _doubtful(row_share).any(axis=-1)),
+            np.asarray(
+                ~(_doubtful(share).any(axis=-1) | _doubtful(row_share).any(axis=-1))
+            ),
         )
 
     def activity(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:

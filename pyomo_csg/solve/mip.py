@@ -18,6 +18,7 @@ from pyomo_csg.solve.checking import Checker
 from pyomo_csg.solve.engine import SolverTrouble, Stats
 from pyomo_csg.solve.highs import HighsProgram, trouble_of
 from pyomo_csg.solve.shape import Shape
+from pyomo_csg.solve.stopping import stop_of_thread
 
 _STATUS = highspy.HighsModelStatus
 _FEASIBLE = highspy.SolutionStatus.kSolutionStatusFeasible
@@ -157,7 +158,8 @@ class MipProgram(TimedProgram):
         super().__init__(layout, stats, {**_EXACT, **options}, deadline)
         self._context = stats, options, deadline
         self._checker = Checker(layout)
-        self._highest, self._watched = math.inf, False
+        self._highest = math.inf
+        self._highs.cbMipInterrupt += self._watch
         self._gap = float(options.get("mip_rel_gap", 0.0))
         self._absolute_gap = float(options.get("mip_abs_gap", 0.0)) + _OPTIMAL
         self._bound = -math.inf
@@ -185,7 +187,7 @@ class MipProgram(TimedProgram):
     ) -> Best:
         """As :meth:`search`; if a limit stops the solver, what it had found by then."""
         self.load(arrays)
-        self._stop_above(highest - arrays.offset)
+        self._highest = highest - arrays.offset  # HiGHS has no option for that
         self._bound = -math.inf
         if start is not None:
             solution = highspy.HighsSolution()
@@ -232,14 +234,8 @@ class MipProgram(TimedProgram):
         except SolverTrouble:
             return None
 
-    def _stop_above(self, highest: float) -> None:
-        """Have HiGHS stop once its bound is above a cost; it has no option for that."""
-        self._highest = highest
-        if highest < math.inf and not self._watched:
-            self._highs.cbMipInterrupt += self._watch
-            self._watched = True
-
     def _run(self) -> Any:
+        self._stop = stop_of_thread()
         status = super()._run()
         self._bound = self._proven(status)
         if status == _STATUS.kInterrupt and self._bound > self._highest:
@@ -253,8 +249,10 @@ class MipProgram(TimedProgram):
         return self._highs.getObjectiveValue() if optimal else -math.inf
 
     def _watch(self, event: Any) -> None:
+        """Have HiGHS stop once its bound is above a cost; and let Ctrl-C come through."""
         # HiGHS keeps the answer from one event, and one run, to the next.
-        event.interrupt(event.data_out.mip_dual_bound > self._highest)
+        above = event.data_out.mip_dual_bound > self._highest
+        event.interrupt(above or self._stop.is_set())
 
     def bound(self) -> float:
         """Return what no point of the last program costs less than, without offset."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
     Executor,
@@ -10,8 +11,14 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     ThreadPoolExecutor,
     as_completed,
+    wait,
 )
+from functools import partial
 from typing import Any
+
+from pyomo_csg.solve.stopping import under
+
+_STOP_SECONDS = 5.0
 
 
 class GaveUpError(Exception):
@@ -28,8 +35,14 @@ def submitted(
     arguments: Callable[[int], tuple],
     numbers: list[int],
 ) -> Iterator[tuple[int, Any]]:
-    """Submit tasks by their numbers and yield their answers as they come."""
+    """Submit tasks by their numbers and yield their answers as they come.
+
+    Threads whose answers are not waited for any more stop at the next chance.
+    """
     futures: dict[Future, int] = {}
+    stop = threading.Event()
+    if isinstance(executor, ThreadPoolExecutor):
+        work = partial(under, stop, work)
     try:
         for number in numbers:
             futures[executor.submit(work, *arguments(number))] = number
@@ -42,6 +55,9 @@ def submitted(
     except BaseException:
         for future in futures:
             future.cancel()
+        if isinstance(executor, ThreadPoolExecutor):
+            stop.set()
+            wait(futures, _STOP_SECONDS)
         raise
 
 

@@ -114,7 +114,7 @@ def task_on(model, outcomes=None, contexts=None, **config):
 
 
 def candidates_of(task, head=None, kind="mlp"):
-    return Candidates(task, folds_of(task), kind, head).all()
+    return list(Candidates(task, folds_of(task), kind, head).each())
 
 
 def cost_only():

@@ -113,8 +113,7 @@ def test_a_case_without_an_answer_is_nan_and_told_with_its_reason(
         assert found == pytest.approx(expected, nan_ok=True)
         (record,) = caplog.records
         assert record.getMessage() == (
-            "labels: 2 of 20 have no answer and are left out; "
-            "the first reason: infeasible"
+            "labels: 2 of 20 have no answer; the first reason: infeasible"
         )
         assert task.journal.entries[-1]["loss"] == pytest.approx(11)
 

@@ -43,7 +43,7 @@ def of_counts(table, seconds=None, clock=None, durations=None):
     def decide(fitted):
         clock.now += durations.get(tried[-1], 0.0)
 
-    count, fitted = smallest(list(table), seconds, fit, decide)
+    count, fitted = smallest(list(table), seconds, Journal(), fit, decide)
     return count, fitted, tried
 
 

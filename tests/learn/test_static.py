@@ -153,7 +153,7 @@ def capped():
     return m
 
 
-def test_pairs_without_an_answer_are_left_out_and_counted():
+def test_pairs_without_an_answer_are_the_worst_and_counted():
     rng = np.random.default_rng(0)
     demands = rng.uniform(4, 10, (50, 1))
     task = Task(
@@ -170,7 +170,9 @@ def test_pairs_without_an_answer_are_left_out_and_counted():
     # Ordered is the one scenario, and two more can be had.
     impossible = demands[:, 0] > order + 2
     assert 0 < impossible.sum() < 50
-    assert (np.isnan(result.samples[0].losses) == impossible).all()
+    losses = result.samples[0].losses
+    known = losses[~impossible]
+    assert losses[impossible] == pytest.approx(known.max() + known.std())
     (noted,) = [entry for entry in task.journal.entries if "missing" in entry]
     assert noted["missing"] == impossible.sum()
     assert np.isfinite(task.scenarios_on(result.bodies[0], np.arange(50))[0]).all()
