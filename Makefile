@@ -41,7 +41,7 @@ compat-newest: CONSTRAINTS = constraints.txt
 compat-lowest compat-newest:
 	test -x build/$@/bin/python || $(PYTHON) -m venv build/$@
 	build/$@/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager \
-		--constraint $(CONSTRAINTS) --editable .[test,dask]
+		--constraint $(CONSTRAINTS) --editable .[test,dask,mpi]
 	build/$@/bin/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
 
 wheel: .venv/dev.stamp  ## build it, install it where nothing else is, and try it there
