@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 
 logger = logging.getLogger(__name__)
 
+clock = time.monotonic
 Callback = Callable[[dict[str, Any]], None]
 
 
@@ -50,7 +51,7 @@ class Journal:
         self.progress, self._callback = progress, callback
         self.entries: list[dict[str, Any]] = []
         self.cut: str | None = None
-        self._end = math.inf if seconds is None else time.monotonic() + seconds
+        self._end = math.inf if seconds is None else clock() + seconds
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str = "epoch") -> Iterator[Bar]:
@@ -72,7 +73,7 @@ class Journal:
 
     def look_at_clock(self, stage: str) -> None:
         """Raise a TimeUpError in a stage if the time is up."""
-        if time.monotonic() > self._end:
+        if clock() > self._end:
             self.cut = self.cut or stage
             raise TimeUpError
 
