@@ -180,11 +180,9 @@ class Checker:
         places = np.concatenate([r, r, c, c])
         sides = np.concatenate([row_lower, row_upper, column_lower, column_upper])
         known = np.isfinite(sides) & (sides != 0)
-        level = (
-            np.median(np.log2(np.abs(sides[known])) - places[known])
-            if known.any()
-            else 0
-        )
+        levels = np.log2(np.abs(sides[known])) - places[known]
+        levels = levels[levels > levels.max(initial=-np.inf) + np.log2(_NOISE)]
+        level = np.median(levels) if len(levels) else 0.0
         rows_about, columns_about = np.exp2(r + level), np.exp2(c + level)
         paid = np.abs(cost * columns_about)
         spent = np.median(paid[paid > 0]) if paid.any() else 1.0

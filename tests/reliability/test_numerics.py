@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import pyomo_csg as csg
+from models import cep1
 from tests.reliability import families
 from tests.reliability.exact import Instance, NoOptimumError
 
@@ -97,3 +98,16 @@ def test_the_exact_answer_is_that_of_a_closed_form():
     assert found.l_opt(scenarios, [5.0]) == 5
     assert found.l_opt(scenarios, [0.0]) == 3
     assert found.cost([3.0], [5.0]) == 3 + 8
+
+
+def test_numbers_that_are_zero_but_for_underflow_count_as_zero():
+    """As softplus gives them to scenarios that run away: most of them, beside huge ones."""
+    rng = np.random.default_rng(0)
+    scenarios = rng.uniform(1e5, 6e5, (20, 5, 3))
+    scenarios[:, :2, :2] = scenarios[:, 2:, ::2] = 0.0
+    tiny = np.where(
+        scenarios == 0, 1e-60 * rng.uniform(size=scenarios.shape), scenarios
+    )
+    oracle, outcomes = csg.Oracle(cep1.build()), rng.uniform(0, 4e3, (20, 3))
+    losses = oracle.loss(tiny, outcomes, fresh=True)
+    assert losses == pytest.approx(oracle.loss(scenarios, outcomes), rel=1e-9)
