@@ -76,6 +76,9 @@ class Blocks:
         )
 
 
+_TINY = 1e-20  # what a network's output layer may underflow to; no unit is so large
+
+
 def _shared(array: np.ndarray) -> bool:
     """Whether an array is the same for all cases, being certain."""
     return array.strides[0] == 0
@@ -83,6 +86,7 @@ def _shared(array: np.ndarray) -> bool:
 
 def evaluate(compiled: CompiledModel, omega: np.ndarray) -> Blocks:
     """Return the recourse data at omega (..., p)."""
+    omega = np.where(np.abs(omega) < _TINY, 0.0, omega)
     flat = omega.reshape(-1, compiled.p)
     rows, cost = compiled.recourse_rows, compiled.recourse_cost
     shape = omega.shape[:-1]

@@ -111,3 +111,5 @@ def test_numbers_that_are_zero_but_for_underflow_count_as_zero():
     oracle, outcomes = csg.Oracle(cep1.build()), rng.uniform(0, 4e3, (20, 3))
     losses = oracle.loss(tiny, outcomes, fresh=True)
     assert losses == pytest.approx(oracle.loss(scenarios, outcomes), rel=1e-9)
+    nothing = oracle.loss(np.zeros_like(tiny), outcomes)
+    assert oracle.loss(1e-60 * tiny, outcomes) == pytest.approx(nothing, rel=1e-9)
