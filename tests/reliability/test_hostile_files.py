@@ -28,10 +28,19 @@ def policy_file(tmp_path_factory):
     return PolicyFile(tmp_path_factory.mktemp("policy"))
 
 
+MUTATIONS = 1200
+
+
 @POSIX
 def test_many_mutations_and_every_bomb_end_in_words_and_in_little_memory():
     run = subprocess.run(
-        [sys.executable, "-m", "tests.reliability.soak", "files", "--mutations=1200"],
+        [
+            sys.executable,
+            "-m",
+            "tests.reliability.soak",
+            "files",
+            f"--mutations={MUTATIONS}",
+        ],
         check=True,
         capture_output=True,
         text=True,
@@ -40,7 +49,8 @@ def test_many_mutations_and_every_bomb_end_in_words_and_in_little_memory():
     )
 
     found = json.loads(run.stdout.splitlines()[-1])
-    assert found["refused"] + found["harmless"] == 2000 and found["refused"] > 800
+    assert found["refused"] + found["harmless"] == MUTATIONS
+    assert found["refused"] > MUTATIONS / 2
     assert found["bombs"] >= 20
     assert found["grown_mb"] < found["room_mb"]
 
