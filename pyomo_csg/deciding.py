@@ -15,7 +15,8 @@ from tqdm import tqdm
 
 from pyomo_csg.decision import Decision
 from pyomo_csg.errors import SolveError
-from pyomo_csg.learn.history import LARGEST, context_batch
+from pyomo_csg.learn.columns import LARGEST
+from pyomo_csg.learn.history import context_batch
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel
 

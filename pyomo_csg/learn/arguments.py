@@ -14,7 +14,7 @@ from pyomo_csg.learn.config import FitConfig, config_of
 from pyomo_csg.learn.linear import Linear
 from pyomo_csg.learn.methods import METHODS
 from pyomo_csg.learn.networks import LocationScale
-from pyomo_csg.options import is_one_of, is_whole
+from pyomo_csg.options import is_one_of, is_whole, positive_problems
 
 _BODIES = ("mlp", "lstm", "linear", "constant")
 _OR_AUTO = ", or 'auto'"
@@ -54,8 +54,8 @@ def checked(
         problems.append(
             f"callback is a {type(callback).__name__}; give a function of one dict"
         )
-    if not (seconds is None or _is_time(seconds)):
-        problems.append(f"seconds is {seconds!r}; give a number above 0, or None")
+    if seconds is not None:
+        problems += positive_problems(seconds=seconds)
     settings = FitConfig()
     try:
         settings = config_of(config)
@@ -71,11 +71,6 @@ def refuse_more_than_pairs(scenarios: int | str, pairs: int) -> None:
     if isinstance(scenarios, int) and scenarios > pairs:
         found = f"scenarios is {scenarios}, but there are {pairs} pairs to learn from"
         raise DataError("Cannot fit", [f"{found}; give at most {pairs}"])
-
-
-def _is_time(value: Any) -> bool:
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    return real and 0 < value < np.inf
 
 
 def _is_auto(value: Any) -> bool:

@@ -93,26 +93,6 @@ def custom_parts(description: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def rebuild(
-    description: Mapping[str, Any], custom: Mapping[str, nn.Module] | None = None
-) -> TaskNet:
-    """Return a network of that architecture, its numbers yet to be loaded.
-
-    Parameters
-    ----------
-    description : mapping
-        From :func:`describe`, perhaps by way of JSON.
-    custom : mapping, optional
-        A module for each of :func:`custom_parts`; the network takes copies.
-
-    Raises
-    ------
-    DataError
-    """
-    copies = {place: copy.deepcopy(part) for place, part in (custom or {}).items()}
-    return _built(description, copies)
-
-
 def restore(
     description: Mapping[str, Any],
     state: Mapping[str, Tensor],
@@ -121,6 +101,14 @@ def restore(
     """Return the network with the numbers of ``state``, which must fit exactly.
 
     Sizes are compared before anything of such a size is made.
+
+    Parameters
+    ----------
+    description : mapping
+        From :func:`describe`, perhaps by way of JSON.
+    state : mapping of str to Tensor
+    custom : mapping, optional
+        A module for each of :func:`custom_parts`; the network takes copies.
 
     Raises
     ------

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import reprlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, time, timedelta
-from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -17,31 +14,18 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.errors import shortlist
+from pyomo_csg.learn.columns import Side, type_of
 from pyomo_csg.stages.arrays import Doors, faults
 from pyomo_csg.stages.two_stage import TwoStageModel
 
 _log = logging.getLogger(__name__)
 
-_MOST_PLACES = 3
-_MOST_COLUMNS = 10
 _LEAST_PAIRS = 2
-LARGEST = 1e100  # of a context's number, so that squares are finite
 
 _NO_CONTEXT = (
     "there are no context columns; give at least one (a constant one will do: add a "
     "column of zeros if there is nothing to know)"
 )
-_TEXT, _DATES, _CATEGORIES = "text", "dates or times", "categories"
-_REMEDIES = {
-    _TEXT: (
-        "encode it as numbers, e.g. pandas.get_dummies, or pandas.to_numeric where the "
-        "text is a number"
-    ),
-    _DATES: (
-        "encode it as numbers, e.g. pandas.get_dummies of its .dt.month or .dt.dayofweek"
-    ),
-    _CATEGORIES: "encode it as numbers, e.g. pandas.get_dummies",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +140,7 @@ def context_batch(
         contexts_like = _row(contexts_like)
     if names is not None and isinstance(contexts_like, pd.DataFrame):
         rows = None if one else contexts_like.index
-        side: _Side | None = _named_side("contexts", contexts_like, names, rows, doors)
+        side: Side | None = _named_side("contexts", contexts_like, names, rows, doors)
     else:
         side, one = _shaped_side(contexts_like, shape, names, doors)
     if side is not None:
@@ -168,80 +152,7 @@ def context_batch(
     return side.stacked(), one
 
 
-class _Side:
-    """One side of the pairs: its columns, and what its rows are called (None for one).
-
-    Columns are (n,), or (n, W) in panels, by what messages call them. One that is not
-    made of numbers is refused and left out, so that the others are looked at too.
-    """
-
-    def __init__(self, role: str, rows: Any, doors: Doors):
-        self.role = role
-        self.rows: Sequence[Any] | None = rows
-        self.count = 1 if rows is None else len(rows)
-        self.names: tuple[str, ...] | None = None
-        self.columns: dict[str, np.ndarray] = {}
-        self._doors = doors
-
-    def add(self, label: str, values: Any) -> None:
-        """Take a column, an array or a Series, if it is made of numbers."""
-        objects = object if values.dtype == object else None  # left as they are
-        column = pd.Series(values.ravel() if values.ndim > 1 else values, dtype=objects)
-        kind, position = _not_numbers(column)
-        if not kind:
-            numbers = column.to_numpy(dtype=float, na_value=np.nan)
-            self.columns[label] = numbers.reshape(values.shape)
-            return
-        found = f"{label} holds {kind}"
-        if position is not None:
-            shown = reprlib.repr(column.iloc[position])
-            place = tuple(map(int, np.unravel_index(position, values.shape)))
-            found += f", such as {shown}{self._where(place)}"
-        remedy = _REMEDIES.get(kind, "give numbers")
-        if self.role == "outcomes":
-            remedy = "an outcome is a number"
-        self.refuse(f"{found}; {remedy}")
-
-    def stacked(self) -> np.ndarray:
-        """Return all columns as one array, a copy of what was given."""
-        return np.stack(list(self.columns.values()), axis=-1)
-
-    def refuse(self, problem: str) -> None:
-        self._doors.refuse(self.role, problem)
-
-    def refuse_all(self, problems: Iterable[str]) -> None:
-        """Refuse for each reason; of very many, the first ones speak for all."""
-        problems = list(problems)
-        for problem in problems[:_MOST_COLUMNS]:
-            self.refuse(problem)
-        if (more := len(problems) - _MOST_COLUMNS) > 0:
-            self.refuse(f"... and {more} more like these")
-
-    def refuse_infinite(self) -> None:
-        self.refuse_all(
-            f"{label} is {self.listed(column, places)}; {_remedy(column, places)}"
-            for label, column in self.columns.items()
-            if (places := [tuple(p) for p in np.argwhere(~(abs(column) < LARGEST))])
-        )
-
-    def listed(self, column: np.ndarray, places: list[tuple[int, ...]]) -> str:
-        """Return the numbers at these places, and where that is."""
-        shown = [f"{column[p]:g}{self._where(p)}" for p in places[:_MOST_PLACES]]
-        more = len(places) - _MOST_PLACES
-        return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
-
-    def _where(self, place: tuple[int, ...]) -> str:
-        words = [] if self.rows is None else [f"row {self.rows[place[0]]}"]
-        words += [f"step {step}" for step in place[1:]]
-        return " in " + ", ".join(words) if words else ""
-
-
-def _remedy(column: np.ndarray, places: list[tuple[int, ...]]) -> str:
-    huge = any(np.isfinite(column[place]) for place in places)
-    return f"give a number below {LARGEST:g}" if huge else "give a finite number"
-
-
-_Sides = tuple[_Side | None, _Side | None]
+_Sides = tuple[Side | None, Side | None]
 
 
 def _sides(data: Any, names: list[str], context: Any, doors: Doors) -> _Sides:
@@ -262,7 +173,7 @@ def _sides(data: Any, names: list[str], context: Any, doors: Doors) -> _Sides:
 
 
 def _what_data_may_be(data: Any, names: list[str]) -> str:
-    given = _type_of(data)
+    given = type_of(data)
     if isinstance(data, tuple):
         given += f" of {len(data)}"
     return (
@@ -285,7 +196,7 @@ def _chosen(context: Any, default: list[str]) -> list[str]:
 
 def _frame_contexts(
     frame: pd.DataFrame, chosen: list[str], outcomes: list[str], doors: Doors
-) -> _Side:
+) -> Side:
     if not chosen:
         doors.refuse("contexts", _NO_CONTEXT)
     if both := [name for name in chosen if name in outcomes]:
@@ -300,9 +211,9 @@ def _frame_contexts(
 
 def _named_side(
     role: str, frame: pd.DataFrame, names: Sequence[str], rows: Any, doors: Doors
-) -> _Side:
+) -> Side:
     """Return the columns of these names; refuse those missing or there twice."""
-    side = _Side(role, rows, doors)
+    side = Side(role, rows, doors)
     side.names = tuple(names)
     found = [str(column) for column in frame.columns]
     if missing := [name for name in names if name not in found]:
@@ -321,7 +232,7 @@ def _named_side(
 
 def _contexts(
     values: Any, context: Any, outcomes: list[str], doors: Doors
-) -> _Side | None:
+) -> Side | None:
     """Return the contexts of a pair."""
     if isinstance(values, pd.Series) and values.name is not None:
         values = values.to_frame()
@@ -349,7 +260,7 @@ def _contexts(
     return _array_side("contexts", array, labels, _rows(values, array), doors)
 
 
-def _outcomes(values: Any, names: list[str], doors: Doors) -> _Side | None:
+def _outcomes(values: Any, names: list[str], doors: Doors) -> Side | None:
     """Return the outcomes of a pair."""
     if isinstance(values, pd.DataFrame):
         unknown = [name for name in map(str, values.columns) if name not in names]
@@ -375,7 +286,7 @@ def _outcomes(values: Any, names: list[str], doors: Doors) -> _Side | None:
 
 def _shaped_side(
     values: Any, shape: tuple[int, ...], names: tuple[str, ...] | None, doors: Doors
-) -> tuple[_Side | None, bool]:
+) -> tuple[Side | None, bool]:
     """Return one context or many by the shape of the array, and whether it is one."""
     sizes = ", ".join(map(str, shape))
     one_shape = f"({sizes},)" if len(shape) == 1 else f"({sizes})"
@@ -419,15 +330,15 @@ def _array(role: str, values: Any, expected: str, doors: Doors) -> np.ndarray | 
         doors.refuse(role, f"they are not an array of numbers: {error}; {expected}")
         return None
     if array.ndim == 0:
-        doors.refuse(role, f"{_type_of(values)} was given; {expected}")
+        doors.refuse(role, f"{type_of(values)} was given; {expected}")
         return None
     return array
 
 
 def _array_side(
     role: str, array: np.ndarray, labels: list[str], rows: Any, doors: Doors
-) -> _Side:
-    side = _Side(role, rows, doors)
+) -> Side:
+    side = Side(role, rows, doors)
     for j, label in enumerate(labels):
         side.add(label, array[..., j])
     return side
@@ -446,53 +357,7 @@ def _called(role: str, name: str | int) -> str:
     return f"column {quoted}" if role == "contexts" else quoted
 
 
-def _not_numbers(column: pd.Series) -> tuple[str, int | None]:
-    """Return what a column holds instead of numbers, '' if it does not, and where."""
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        return _CATEGORIES, None
-    if dtype.kind in "mM":
-        return _DATES, None
-    if dtype.kind == "c":
-        return "complex numbers", None
-    if not pd.api.types.is_numeric_dtype(dtype):
-        for position, value in enumerate(column):
-            if not _is_number(value):
-                return _kind(value), position
-    return "", None
-
-
-def _is_number(value: Any) -> bool:
-    if pd.api.types.is_scalar(value) and pd.isna(value):
-        return True  # a gap, which is refused as nan
-    if not isinstance(value, Real | Decimal | np.bool_):
-        return False
-    try:
-        float(value)
-    except OverflowError:
-        return False
-    return True
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, str | bytes):
-        return _TEXT
-    if isinstance(
-        value, date | time | timedelta | pd.Period | np.datetime64 | np.timedelta64
-    ):
-        return _DATES
-    if isinstance(value, int):
-        return "integers too large for a float"
-    return _type_of(value)
-
-
-def _type_of(value: Any) -> str:
-    name = "array" if isinstance(value, np.ndarray) else type(value).__name__
-    article = "an" if name[0] in "aeioAEIO" else "a"
-    return "nothing" if value is None else f"{article} {name}"
-
-
-def _refuse_outcomes(two_stage: TwoStageModel, side: _Side) -> None:
+def _refuse_outcomes(two_stage: TwoStageModel, side: Side) -> None:
     """Refuse what is not finite or lies outside its Param's domain."""
     side.refuse_all(
         problem
@@ -501,7 +366,7 @@ def _refuse_outcomes(two_stage: TwoStageModel, side: _Side) -> None:
     )
 
 
-def _outcome_problems(param: Any, side: _Side) -> Iterator[str]:
+def _outcome_problems(param: Any, side: Side) -> Iterator[str]:
     label = _called(side.role, param.name)
     column = side.columns.get(label)
     if column is None:  # it was refused itself
@@ -513,7 +378,7 @@ def _outcome_problems(param: Any, side: _Side) -> Iterator[str]:
         yield f"{label} is {side.listed(column, found)}{fault}"
 
 
-def _refuse_rows(contexts: _Side, outcomes: _Side, doors: Doors) -> None:
+def _refuse_rows(contexts: Side, outcomes: Side, doors: Doors) -> None:
     if contexts.count != outcomes.count:
         doors.refuse(
             "data",
@@ -541,7 +406,7 @@ def _is_shuffled(one: Any, other: Any) -> bool:
     return not one.equals(other) and set(one) == set(other)
 
 
-def _tell_constants(contexts: _Side) -> None:
+def _tell_constants(contexts: Side) -> None:
     for label, column in contexts.columns.items():
         if (column == column.flat[0]).all():
             _log.info("context %s is constant and tells nothing", label)

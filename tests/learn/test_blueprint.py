@@ -8,7 +8,7 @@ from torch import nn
 
 import pyomo_csg as csg
 from pyomo_csg.learn import blueprint
-from pyomo_csg.learn.blueprint import custom_parts, describe, rebuild, restore
+from pyomo_csg.learn.blueprint import custom_parts, describe, restore
 from pyomo_csg.learn.forecast import Forecast
 from pyomo_csg.learn.networks import (
     Constant,
@@ -86,8 +86,7 @@ def by_json(description):
 )
 def test_a_network_is_the_same_after_its_description_went_through_json(body, shape):
     net = network(body)
-    again = rebuild(by_json(describe(net)))
-    again.load_state_dict(net.state_dict())
+    again = restore(by_json(describe(net)), net.state_dict())
     x = torch.randn(8, *shape, dtype=torch.float64)
     for one, other in zip(net(x), again(x), strict=True):
         assert torch.equal(one, other)
@@ -138,7 +137,7 @@ def test_a_users_own_module_is_named_and_must_be_given():
     assert description["head"]["location"] == {"kind": "custom", "class": "Own"}
     assert custom_parts(description) == {"location": "Own", "scale": "Own"}
     with pytest.raises(csg.DataError, match="its location is a module of your own"):
-        rebuild(description)
+        restore(description, net.state_dict())
     mine = {"location": Own(), "scale": Own()}
     before = mine["scale"].layer.weight.clone()
     again = restore(description, net.state_dict(), mine)

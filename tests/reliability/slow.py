@@ -35,46 +35,38 @@ def hard(items=60, rows=8, seed=0):
 
 def solve_a_hard_program():
     """Solve it in this thread, in labels of a batch."""
-    model, scenarios, outcomes = hard()
-    oracle = csg.Oracle(model)
-    print("working", flush=True)
-    oracle.loss(np.tile(scenarios, (4, 1, 1)), outcomes, progress=False)
+    label(workers=1)
 
 
 def solve_in_threads():
     """Solve four of them in two threads."""
+    label(workers=2)
+
+
+def label(workers):
+    """Solve four hard programs."""
     model, scenarios, outcomes = hard()
-    oracle = csg.Oracle(model, workers=2)
+    oracle = csg.Oracle(model, workers=workers)
     print("working", flush=True)
     oracle.loss(np.tile(scenarios, (4, 1, 1)), outcomes, progress=False)
 
 
 def train():
-    """Train a network for ever, with a checkpoint and a file to be written."""
-    config = csg.FitConfig(mmd_epochs=10_000_000)
-    pairs = newsvendor.sample(100, seed=0)
-    print("working", flush=True)
-    csg.fit(
-        newsvendor.build(),
-        pairs,
-        method="mmd",
-        config=config,
-        checkpoint="run",
-        progress=False,
-    ).save("policy.csg")
+    """Train a network for ever."""
+    fit(newsvendor.sample(100, seed=0), "mmd", mmd_epochs=10_000_000)
 
 
 def grow_forests():
     """Grow forests for ever."""
     learned_outcomes._TREES = 1_000_000
-    config = csg.FitConfig(mmd_epochs=1)
-    pairs = newsvendor.sample(400, seed=0)
+    fit(newsvendor.sample(400, seed=0), "direct", mmd_epochs=1)
+
+
+def fit(pairs, method, **config):
+    """Fit with a checkpoint and a file to be written."""
+    model = newsvendor.build()
     print("working", flush=True)
-    csg.fit(
-        newsvendor.build(),
-        pairs,
-        method="direct",
-        config=config,
-        checkpoint="run",
-        progress=False,
-    ).save("policy.csg")
+    policy = csg.fit(
+        model, pairs, method=method, config=config, checkpoint="run", progress=False
+    )
+    policy.save("policy.csg")

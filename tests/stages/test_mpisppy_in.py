@@ -117,7 +117,8 @@ def test_the_order_of_terms_does_not_matter():
         if name == "high":
             m.mixed.set_value(sum(sorted(terms, key=str, reverse=True)) >= 0)
 
-    csg.from_mpisppy(creator(change), ["low", "high"])
+    _, scenarios, _ = csg.from_mpisppy(creator(change), ["low", "high"])
+    assert list(scenarios) == ["demand"]
 
 
 def test_what_only_the_extensive_form_holds_equal_is_first_stage_and_a_surrogate_not():
