@@ -12,7 +12,7 @@ from pyomo_csg.guarantees.support import Support
 from pyomo_csg.solve.assembly import evaluate
 from pyomo_csg.solve.compiling import CompiledModel, Rows, compile_model
 from pyomo_csg.solve.duals import OneSided, one_sided
-from pyomo_csg.solve.recourse import RecourseLayout
+from pyomo_csg.solve.recourse_layout import RecourseLayout
 from pyomo_csg.solve.vertices import Corners, TooManyBasesError
 from pyomo_csg.stages import TwoStageModel
 

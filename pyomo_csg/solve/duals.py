@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyomo_csg.solve.assembly import Blocks
-from pyomo_csg.solve.recourse import RecourseLayout
+from pyomo_csg.solve.recourse_layout import RecourseLayout
 from pyomo_csg.solve.vertices import Corners, corners
 
 

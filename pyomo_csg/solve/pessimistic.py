@@ -18,7 +18,7 @@ from pyomo_csg.solve.duals import OneSided, one_sided
 from pyomo_csg.solve.engine import Found, SolverTrouble, Stats
 from pyomo_csg.solve.face import on_face
 from pyomo_csg.solve.face_search import FaceProgram
-from pyomo_csg.solve.recourse import RecourseLayout
+from pyomo_csg.solve.recourse_layout import RecourseLayout
 from pyomo_csg.solve.vertices import Corners, TooManyBasesError
 
 _FEASIBLE = 1e-7  # of the size of a row: by so much a decision may break it

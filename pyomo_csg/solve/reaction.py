@@ -14,7 +14,7 @@ from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.cut import slack
 from pyomo_csg.solve.engine import Stats
 from pyomo_csg.solve.mip import Deadline, MipProgram
-from pyomo_csg.solve.recourse import RecourseLayout
+from pyomo_csg.solve.recourse_layout import RecourseLayout
 
 
 @dataclass
