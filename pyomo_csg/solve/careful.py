@@ -36,6 +36,10 @@ class Careful:
     stats : Stats
     options : mapping
         Of HiGHS.
+
+    Attributes
+    ----------
+    checker : Checker
     """
 
     def __init__(
@@ -45,7 +49,7 @@ class Careful:
         stats: Stats,
         options: Mapping[str, Any],
     ):
-        self._layout, self._checker = layout, checker
+        self._layout, self.checker = layout, checker
         self._stats, self._options = stats, options
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
 
@@ -56,7 +60,7 @@ class Careful:
 
         ``clear`` is whether it matters which duals are zero.
         """
-        verdict = self._checker.look(arrays, x, prices)
+        verdict = self.checker.look(arrays, x, prices)
         if verdict.optimal and (verdict.clear or not clear):
             return x, verdict
         return self.solve(arrays, x)
@@ -74,7 +78,7 @@ class Careful:
         Returns the duals. Cases that are troubles already are let be, and those for which
         no point is found join them.
         """
-        verdict = self._checker.look(stack, x, prices)
+        verdict = self.checker.look(stack, x, prices)
         columns, rows = verdict.duals
         failed = ~verdict.optimal | (~verdict.clear if clear else False)
         for i in map(int, np.flatnonzero(failed)):
@@ -106,7 +110,7 @@ class Careful:
         self, arrays: Arrays, x: np.ndarray, way: Mapping[str, Any]
     ) -> tuple[np.ndarray, Verdict] | None:
         """Solve in the units that a point tells; None if the solver finds nothing."""
-        rows, columns = self._checker.natural_units(arrays, x)
+        rows, columns = self.checker.natural_units(arrays, x)
         row, column = _power(1 / rows), _power(columns)
         spent = float(np.abs(arrays.cost * x).sum())
         spent = spent or float(np.abs(arrays.cost * column).max(initial=0.0)) or 1.0
@@ -122,7 +126,7 @@ class Careful:
             return None
         found, _, prices = program.solution()
         found = column * found
-        return found, self._checker.look(arrays, found, row * prices / price)
+        return found, self.checker.look(arrays, found, row * prices / price)
 
     def _in_units(
         self, arrays: Arrays, row: np.ndarray, column: np.ndarray, price: float

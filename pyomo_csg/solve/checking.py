@@ -51,6 +51,38 @@ class Verdict:
         return self.column_dual, self.row_dual
 
 
+@dataclass
+class _Sizes:
+    """What rows, columns then rows, and columns' costs are about."""
+
+    rows: np.ndarray
+    both: np.ndarray
+    price: np.ndarray
+
+
+@dataclass
+class _Places:
+    """Where columns, then rows, are and may be; and the size of the rows' terms."""
+
+    point: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    terms: np.ndarray
+
+    def off(self) -> np.ndarray:
+        """Return by how much each is outside its sides; negative inside."""
+        return np.maximum(self.lower - self.point, self.point - self.upper)
+
+    def gap(self, dual: np.ndarray, noise: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """Return what the distances from the sides that duals hold places at cost.
+
+        A dual that is zero but for rounding may stand for a side that is not there.
+        """
+        away = np.abs(self.point - np.where(dual > 0, self.lower, self.upper))
+        np.copyto(away, size, where=noise & np.isinf(away))
+        return np.einsum("...i,...i->...", np.abs(dual), away)
+
+
 class Checker:
     """Checks answers for linear programs of one layout.
 
@@ -61,7 +93,7 @@ class Checker:
 
     def __init__(self, layout: Shape):
         self._rows, self._columns = layout.rows, layout.columns
-        self._sizes: tuple[np.ndarray, ...] | None = None
+        self._sizes: _Sizes | None = None
         self._row = layout.index.astype(np.intp)
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
 
@@ -69,28 +101,24 @@ class Checker:
         self, program: Arrays | Stack, x: np.ndarray, prices: np.ndarray
     ) -> Verdict:
         """Judge points (..., columns) by the duals of the rows (..., rows)."""
-        used = program.values * x[..., self._column]
         paid = program.values * prices[..., self._row]
-        activity, terms = self._by_row(used), self._by_row(np.abs(used))
-        duals = program.cost - self._by_column(paid)
-        weight = np.abs(program.cost) + self._by_column(np.abs(paid))
-        row_size, column_size, price = self._typical_sizes(program)
-        weight = np.maximum(weight, _SOME * price)
-        share = np.abs(duals) / weight
-        row_share = self._by_row(np.abs(paid) / weight[..., self._column])
-        columns = x, program.column_lower, program.column_upper
-        rows = activity, program.row_lower, program.row_upper
-        optimal = self._feasible(program, columns, rows, terms)
-        gap = _gap(*columns, duals, share, column_size)
-        gap += _gap(*rows, prices, row_share, row_size)
+        duals, spent = program.cost - self._by_column(paid), np.abs(paid)
+        weight = np.abs(program.cost) + self._by_column(spent)
+        weight = np.maximum(weight, _SOME * self._typical_sizes(program).price)
+        share = _beside(
+            np.abs(duals) / weight, self._by_row(spent / weight[..., self._column])
+        )
+        dual, noise = _beside(duals, prices), share <= _DUAL
+        places = self._places(program, x)
+        gap = places.gap(dual, noise, self._typical_sizes(program).both)
+        optimal = self._feasible(program, places)
         optimal &= gap <= _GAP * np.abs(program.cost * x).sum(axis=-1)
+        dual = np.where(noise, 0.0, dual)
         return Verdict(
-            np.where(share > _DUAL, duals, 0.0),
-            np.where(row_share > _DUAL, prices, 0.0),
+            dual[..., : self._columns],
+            dual[..., self._columns :],
             optimal,
-            np.asarray(
-                ~(_doubtful(share).any(axis=-1) | _doubtful(row_share).any(axis=-1))
-            ),
+            np.asarray(~_doubtful(share).any(axis=-1)),
         )
 
     def activity(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
@@ -99,10 +127,7 @@ class Checker:
 
     def keeps(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
         """Say which points (..., columns) keep all rows and bounds."""
-        used = program.values * x[..., self._column]
-        rows = self._by_row(used), program.row_lower, program.row_upper
-        columns = x, program.column_lower, program.column_upper
-        return self._feasible(program, columns, rows, self._by_row(np.abs(used)))
+        return self._feasible(program, self._places(program, x))
 
     def natural_units(
         self, arrays: Arrays, x: np.ndarray
@@ -112,7 +137,7 @@ class Checker:
         terms = self._by_row(size * np.abs(x)[self._column])
         for side in (arrays.row_lower, arrays.row_upper):
             terms = np.maximum(terms, np.where(np.isfinite(side), np.abs(side), 0.0))
-        terms = np.maximum(terms, _LEAST * self._typical_sizes(arrays)[0])
+        terms = np.maximum(terms, _LEAST * self._typical_sizes(arrays).rows)
         units = np.full(self._columns, np.inf)
         there = size > 0
         felt = terms[self._row[there]] / size[there]
@@ -120,26 +145,32 @@ class Checker:
         units[~np.isfinite(units)] = 1.0
         return terms, units
 
-    def _feasible(
-        self,
-        program: Arrays | Stack,
-        columns: tuple[np.ndarray, ...],
-        rows: tuple[np.ndarray, ...],
-        terms: np.ndarray,
-    ) -> np.ndarray:
+    def _places(self, program: Arrays | Stack, x: np.ndarray) -> _Places:
+        used = program.values * x[..., self._column]
+        return _Places(
+            _beside(x, self._by_row(used)),
+            _beside(program.column_lower, program.row_lower),
+            _beside(program.column_upper, program.row_upper),
+            self._by_row(np.abs(used)),
+        )
+
+    def _feasible(self, program: Arrays | Stack, places: _Places) -> np.ndarray:
         """Say where (...) no side is missed by more than a row's terms leave open."""
-        row_size, column_size, _ = self._typical_sizes(program)
-        allowed = _BROKEN * terms + _NOISE * row_size
-        good = (_missed(*rows) <= allowed).all(axis=-1)
-        good &= np.isfinite(columns[0]).all(axis=-1)
-        off = _missed(*columns)
-        if not (off > _NOISE * column_size).any():
-            return np.asarray(good)
+        sizes, off = self._typical_sizes(program), places.off()
+        allowed = np.zeros(off.shape) + _NOISE * sizes.both
+        allowed[..., self._columns :] += _BROKEN * places.terms
+        kept = off <= allowed  # which no NaN is
+        if kept[..., : self._columns].all():
+            return np.asarray(kept.all(axis=-1))
+        good = kept[..., self._columns :].all(axis=-1)
+        good &= np.isfinite(places.point).all(axis=-1)
+        off = np.maximum(off[..., : self._columns], 0.0)
         felt = np.abs(program.values) * off[..., self._column]
-        share = self._by_column(felt / np.maximum(terms, row_size)[..., self._row])
+        terms = np.maximum(places.terms, sizes.rows)
+        share = self._by_column(felt / terms[..., self._row])
         return np.asarray(good & (share <= _BROKEN).all(axis=-1))
 
-    def _typical_sizes(self, program: Arrays | Stack) -> tuple[np.ndarray, ...]:
+    def _typical_sizes(self, program: Arrays | Stack) -> _Sizes:
         """Return what rows, columns and costs are about, by the first program's numbers.
 
         What is much less is rounding. Units that all numbers share out between them:
@@ -167,7 +198,7 @@ class Checker:
         column_upper: np.ndarray,
         values: np.ndarray,
         cost: np.ndarray,
-    ) -> tuple[np.ndarray, ...]:
+    ) -> _Sizes:
         there = values != 0
         row, column, size = self._row[there], self._column[there], values[there]
         size, rows, columns = np.log2(np.abs(size)), self._rows, self._columns
@@ -186,7 +217,8 @@ class Checker:
         rows_about, columns_about = np.exp2(r + level), np.exp2(c + level)
         paid = np.abs(cost * columns_about)
         spent = np.median(paid[paid > 0]) if paid.any() else 1.0
-        return rows_about, columns_about, spent / columns_about
+        both = np.concatenate([columns_about, rows_about])
+        return _Sizes(rows_about, both, spent / columns_about)
 
     def _by_row(self, entries: np.ndarray) -> np.ndarray:
         return _summed(entries, self._row, self._rows)
@@ -207,26 +239,14 @@ def _summed(entries: np.ndarray, place: np.ndarray, count: int) -> np.ndarray:
     return sums.reshape(cases, count)
 
 
-def _missed(x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Return by how much each number is outside its sides; 0 inside."""
-    return np.maximum(np.maximum(lower - x, x - upper), 0.0)
-
-
-def _gap(
-    x: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    dual: np.ndarray,
-    share: np.ndarray,
-    size: np.ndarray,
-) -> np.ndarray:
-    """Return what the distances from the sides that duals hold places at cost.
-
-    A dual that is zero but for rounding may stand for a side that is not there.
-    """
-    away = np.abs(x - np.where(dual > 0, lower, upper))
-    away = np.where(np.isinf(away) & (share <= _DUAL), size, away)
-    return (np.abs(dual) * np.where(dual == 0, 0.0, away)).sum(axis=-1)
+def _beside(columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return what is known of columns and of rows (..., columns + rows)."""
+    if columns.ndim != rows.ndim:
+        shape = columns.shape[:-1] or rows.shape[:-1]
+        columns, rows = (
+            np.broadcast_to(one, (*shape, one.shape[-1])) for one in (columns, rows)
+        )
+    return np.concatenate([columns, rows], axis=-1)
 
 
 def _doubtful(share: np.ndarray) -> np.ndarray:

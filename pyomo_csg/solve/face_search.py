@@ -15,12 +15,8 @@ from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.cut import SearchLayout
 from pyomo_csg.solve.engine import Found, SolverTrouble, Stats, Troubles
 from pyomo_csg.solve.face import on_face
-from pyomo_csg.solve.highs import (
-    PRIMAL_SIMPLEX,
-    HighsProgram,
-    unpacked,
-    with_prices,
-)
+from pyomo_csg.solve.gathering import Gathered
+from pyomo_csg.solve.highs import PRIMAL_SIMPLEX, HighsProgram
 
 _CUT = 1e-9  # what a point may cost more and count as an optimum
 _ROUNDING = 1e-13
@@ -44,12 +40,7 @@ class FaceProgram:
     def __init__(self, layout: Layout, stats: Stats, options: Mapping[str, Any]):
         lean = {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX, **options}
         self.careful = Careful(layout, Checker(layout), stats, options)
-        self._program = HighsProgram(layout, stats, lean, relaxed=True, scaled=True)
-
-    @property
-    def highs(self) -> Any:
-        """The HiGHS object that has the face."""
-        return self._program.highs
+        self.program = HighsProgram(layout, stats, lean, relaxed=True, scaled=True)
 
     def best(self, found: Found, saa: Arrays, arrays: Arrays, basis: Any) -> np.ndarray:
         """Return the best point on a face.
@@ -66,7 +57,7 @@ class FaceProgram:
             To start from. Default: the last one.
         """
         self.run(arrays, basis)
-        x, _, prices = self._program.solution()
+        x, _, prices = self.program.solution()
         x, _ = self.careful.settled(arrays, x, prices, clear=False)
         if excess(saa, x[: len(saa.cost)], found.value) > 0:
             raise not_exact()
@@ -74,18 +65,9 @@ class FaceProgram:
 
     def run(self, arrays: Arrays, basis: Any) -> None:
         """Solve on a face, from a basis."""
-        self._program.load(arrays)
-        self._program.start_from(basis)
-        self._program.run()
-
-    def packed(self) -> bytes:
-        """Return the point just found, and what rows cost there."""
-        return self._program.packed(with_prices)
-
-    @property
-    def scale(self) -> float:
-        """What costs were multiplied by."""
-        return self._program.scale
+        self.program.load(arrays)
+        self.program.start_from(basis)
+        self.program.run()
 
 
 class FaceSearch:
@@ -145,20 +127,16 @@ class FaceSearch:
             With two leading axes; outcomes have one block each.
         """
         stack = on_face(self._layout.searching_many(blocks, outcomes), duals)
-        found, scale, troubles = [], [], Troubles()
+        found, troubles = Gathered(self._face.program), Troubles()
         for i, (arrays, basis) in enumerate(zip(stack, bases, strict=True)):
             try:
                 self._face.run(arrays, self._started(basis))
-                found.append(self._face.packed())
+                found.add()
                 self._keep_outcome_basis()
             except SolverTrouble as trouble:
                 troubles[i] = trouble
-                found.append(b"")
-            scale.append(self._face.scale)
-        columns = self._layout.columns
-        numbers = unpacked(found, columns + self._layout.rows)
-        x, prices = numbers[:, :columns], numbers[:, columns:]
-        prices = prices / np.array(scale)[:, None]
+                found.add_nothing()
+        x, prices = found.arrays()
         self._face.careful.settle(stack, x, prices, troubles, clear=False)
         over = excess(saa, x[:, : self._layout.scenario_columns], values)
         for i in map(int, np.flatnonzero(over > 0)):
@@ -181,7 +159,7 @@ class FaceSearch:
         return basis
 
     def _keep_outcome_basis(self) -> None:
-        found = self._face.highs.getBasis()
+        found = self._face.program.highs.getBasis()
         states = highspy.HighsBasisStatus
         column_states = list(found.col_status)[self._layout.scenario_columns :]
         row_states = list(found.row_status)[self._layout.scenario_rows :]

@@ -52,6 +52,11 @@ class IntegerFound(Found):
     arrays: Arrays | None = None
     stopped: SolverTrouble | None = None
 
+    @property
+    def is_on_one_face(self) -> bool:
+        """Whether all optima lie on the face of one relaxation."""
+        return len(self.regions) == 1 and self.regions[0].duals is not None
+
 
 @dataclass
 class _Relaxed:
@@ -60,17 +65,10 @@ class _Relaxed:
     blocks: Blocks
     weights: np.ndarray
     stack: Stack
-    arrays: list[Arrays] = field(default_factory=list)
     roots: dict[int, Node] = field(default_factory=dict)
     troubles: Troubles = field(default_factory=dict)
     points: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     whole: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
-
-    def duals(self, cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the duals of columns and of rows of some cases."""
-        pairs = [self.roots[i].duals or () for i in map(int, cases)]
-        columns, rows = zip(*pairs, strict=True)
-        return np.array(columns), np.array(rows)
 
 
 class IntegerStrategy:
@@ -143,14 +141,15 @@ class IntegerStrategy:
         relaxed = self._relaxed(blocks, weights)
         found, troubles = self._found(relaxed)
         losses = np.full(len(weights), np.nan)
-        done = np.flatnonzero(relaxed.whole)
-        if len(done):
-            losses[done] = self._whole_search.on_faces(
-                relaxed.stack.part(done),
-                np.array([found[i].value for i in map(int, done)]),
-                relaxed.duals(done),
-                blocks[done],
-                outcomes[done],
+        faces = {i: one.regions[0] for i, one in found.items() if one.is_on_one_face}
+        if faces:
+            cases = np.array(list(faces))
+            losses[cases] = self._whole_search.on_faces(
+                relaxed.stack.part(cases),
+                np.array([found[i].value for i in faces]),
+                list(faces.values()),
+                blocks[cases],
+                outcomes[cases],
             )
         for i, one in found.items():
             try:
@@ -164,15 +163,10 @@ class IntegerStrategy:
         """Solve the relaxations, then round them all."""
         stack = self._layout.stack(blocks, weights)
         relaxed = _Relaxed(blocks, weights, stack)
+        relaxed.roots, relaxed.troubles = self._tree.roots(stack, self._deadline.start)
         x = np.full((len(weights), self._layout.columns), np.nan)
-        for i, arrays in enumerate(stack):
-            self._deadline.start()
-            relaxed.arrays.append(arrays)
-            try:
-                relaxed.roots[i] = self._tree.root(arrays)
-                x[i] = relaxed.roots[i].x
-            except SolverTrouble as trouble:
-                relaxed.troubles[i] = trouble
+        for i, root in relaxed.roots.items():
+            x[i] = root.x
         relaxed.points, relaxed.whole = x, np.zeros(len(x), bool)
         if self.relaxes:
             relaxed.points, relaxed.whole = self._rounder.whole_many(stack, x)
@@ -186,7 +180,7 @@ class IntegerStrategy:
         """
         found, troubles = {}, dict(relaxed.troubles)
         for i, root in relaxed.roots.items():
-            arrays, x = relaxed.arrays[i], relaxed.points[i]
+            arrays, x = relaxed.stack[i], relaxed.points[i]
             if relaxed.whole[i]:
                 found[i] = _found(arrays, x, root.bound, "relaxation", [root])
                 continue

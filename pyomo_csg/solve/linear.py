@@ -16,12 +16,8 @@ from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.engine import Found, Solved, SolverTrouble, Stats, Troubles
 from pyomo_csg.solve.face import is_unique
 from pyomo_csg.solve.face_search import FaceSearch
-from pyomo_csg.solve.highs import (
-    DUAL_SIMPLEX,
-    HighsProgram,
-    unpacked,
-    with_prices,
-)
+from pyomo_csg.solve.gathering import Gathered
+from pyomo_csg.solve.highs import DUAL_SIMPLEX, HighsProgram
 from pyomo_csg.solve.pessimistic import WorstSearch
 from pyomo_csg.solve.sensitivity import Optima, Reader, coincides
 
@@ -121,8 +117,7 @@ class LinearStrategy:
         that moved a little. Nothing is certified to be unique unless asked for.
         """
         stack, program = self.layout.stack(blocks, weights), self.program
-        found: list[bytes] = []
-        scale: list[float] = []
+        gathered = Gathered(program)
         bases: list[Any] = []
         troubles: Troubles = {}
         for i, (arrays, key) in enumerate(zip(stack, keys.tolist(), strict=True)):
@@ -132,18 +127,14 @@ class LinearStrategy:
                 program.run()
             except SolverTrouble as trouble:
                 troubles[i] = trouble
-                found.append(b"")
+                gathered.add_nothing()
                 bases.append(None)
             else:
-                found.append(program.packed(with_prices))
+                gathered.add()
                 bases.append(program.highs.getBasis())
                 if len(self._bases) < _MOST_BASES or key in self._bases:
                     self._bases[key] = bases[-1]
-            scale.append(program.scale)
-        columns, rows = self.layout.columns, self.layout.rows
-        numbers = unpacked(found, columns + rows)
-        x, prices = numbers[:, :columns], numbers[:, columns:]
-        prices = prices / np.array(scale)[:, None]
+        x, prices = gathered.arrays()
         duals = self._careful.settle(stack, x, prices, troubles, clear=certify)
         decisions, values = x[:, : self.layout.n1], stack.values_of(x)
         return LinearSolved(

@@ -33,10 +33,15 @@ class Rounder:
 
     def whole(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
         """Return a feasible point with whole integer columns at the cost of ``x``."""
+        point = self.rounded(arrays, x)
+        return self.moved(arrays, x) if point is None else point
+
+    def rounded(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
+        """Return a point as :meth:`whole` does, all its integers rounded in one way."""
         trials = np.stack([self._rounded(x, way) for way in _WAYS])
         serve = _paid(arrays, trials) <= _highest(arrays, x)
         serve &= self._checker.keeps(arrays, trials)
-        return trials[serve.argmax()] if serve.any() else self.moved(arrays, x)
+        return trials[serve.argmax()] if serve.any() else None
 
     def whole_many(self, stack: Stack, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return such points (n, columns), and say where (n,) they were found."""

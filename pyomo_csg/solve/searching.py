@@ -13,13 +13,13 @@ import numpy as np
 from pyomo_csg.solve.assembly import Arrays, Blocks, Stack
 from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.cut import CutLayout, SearchLayout, check_cut, excess, slack
-from pyomo_csg.solve.engine import SolverTrouble, Stats
+from pyomo_csg.solve.engine import SolverTrouble, Stats, Troubles
 from pyomo_csg.solve.face import on_face
-from pyomo_csg.solve.highs import unpacked, with_prices
+from pyomo_csg.solve.gathering import Gathered
 from pyomo_csg.solve.mip import Deadline, MipProgram, Relaxation
 from pyomo_csg.solve.reaction import Reaction
 from pyomo_csg.solve.rounding import Rounder
-from pyomo_csg.solve.tree import Region, within
+from pyomo_csg.solve.tree import Region, within, within_many
 
 
 @dataclass
@@ -102,11 +102,11 @@ class OptSearch:
         self,
         saa: Stack,
         values: np.ndarray,
-        duals: tuple[np.ndarray, np.ndarray],
+        regions: list[Region],
         blocks: Blocks,
         outcomes: Blocks,
     ) -> np.ndarray:
-        """Return l_opt (n,) where all optima lie on the faces of the relaxations.
+        """Return l_opt (n,) where all optima lie on the face of one region each.
 
         All that is not HiGHS is done for all cases at once. NaN where rounding does not
         give it: :meth:`best` does.
@@ -116,37 +116,37 @@ class OptSearch:
         saa : Stack
         values : array (n,)
             Optima of zeta-SAA.
-        duals : tuple of arrays (n, columns), (n, rows)
-            Of its relaxations.
+        regions : list of Region
+            With duals.
         blocks, outcomes : Blocks
             With two leading axes; outcomes have one block each.
         """
-        searching = self._layout.searching_many(blocks, outcomes)
-        stack = on_face(searching, duals)
-        found = [self._point_on_face(arrays) for arrays in stack]
-        packed, scale = zip(*found, strict=True)
-        columns = self._layout.columns
-        numbers = unpacked(packed, columns + self._layout.rows)
-        points, prices = numbers[:, :columns], numbers[:, columns:]
-        prices = prices / np.array(scale)[:, None]
-        unsolved = {
-            i: SolverTrouble("infeasible") for i, one in enumerate(packed) if not one
-        }
+        columns, rows = zip(*(region.duals or () for region in regions), strict=True)
+        stack = self._layout.searching_many(blocks, outcomes)
+        stack = on_face(
+            within_many(stack, self._integers, regions),
+            (np.array(columns), np.array(rows)),
+        )
+        gathered, unsolved = Gathered(self._face_program), Troubles()
+        for i, arrays in enumerate(stack):
+            if self._is_solved_on_face(arrays):
+                gathered.add()
+            else:
+                gathered.add_nothing()
+                unsolved[i] = SolverTrouble("infeasible")
+        points, prices = gathered.arrays()
         self._face_program.careful.settle(stack, points, prices, unsolved, clear=False)
         whole, serve = self._rounder.whole_many(stack, points)
         serve &= excess(saa, whole[:, : self._layout.scenario_columns], values) == 0
         self._stats.relaxed += int(serve.sum())
         return np.where(serve, stack.values_of(whole), np.nan)
 
-    def _point_on_face(self, arrays: Arrays) -> tuple[bytes, float]:
-        """Return a point and what rows cost, packed, or nothing; and the scale of those."""
+    def _is_solved_on_face(self, arrays: Arrays) -> bool:
         self._deadline.start()
         try:
-            feasible = self._face_program.attempt(arrays)
+            return self._face_program.attempt(arrays)
         except SolverTrouble:
-            feasible = False
-        packed = self._face_program.packed(with_prices) if feasible else b""
-        return packed, self._face_program.scale
+            return False
 
     def _least(self, case: _Case, region: Region) -> float:
         if region.is_fixed and len(self._integers) == self._layout.n1:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyomo_csg.solve.assembly import Arrays, Layout
+from pyomo_csg.solve.assembly import Arrays, Layout, Program, Stack
 from pyomo_csg.solve.cut import slack
-from pyomo_csg.solve.engine import SolverTrouble
+from pyomo_csg.solve.engine import SolverTrouble, Troubles
+from pyomo_csg.solve.gathering import Gathered
 from pyomo_csg.solve.mip import Best, Relaxation
 from pyomo_csg.solve.rounding import Rounder
 
 _WHOLE = 1e-9
 _LEAF_COST = 20
+_MOST_ENTRIES = 200_000  # of matrices that are checked at once
 
 
 @dataclass
@@ -53,6 +55,14 @@ class Node(Region):
     rounds: bool = True
 
 
+class Seen(NamedTuple):
+    """A node, and the point and rows' duals that the solver returned for it."""
+
+    node: Node
+    x: np.ndarray
+    prices: np.ndarray
+
+
 @dataclass
 class Grown:
     """What a tree found.
@@ -67,6 +77,8 @@ class Grown:
         Whether the value is proven to be optimal within the gap.
     stopped : SolverTrouble, optional
         The limit that stopped it.
+    seen : list of Seen
+        What relaxations returned.
     """
 
     x: np.ndarray | None = None
@@ -74,6 +86,7 @@ class Grown:
     bound: float = math.inf
     complete: bool = True
     stopped: SolverTrouble | None = None
+    seen: list[Seen] = field(default_factory=list)
     _solved: list[tuple[float, Region]] = field(default_factory=list)
 
     @property
@@ -95,6 +108,7 @@ class Grown:
 
 
 Leaf = Callable[[Arrays, Node, float], Best]
+Read = Callable[[Arrays, np.ndarray, np.ndarray], Seen]
 
 
 class Tree:
@@ -102,7 +116,8 @@ class Tree:
 
     A node whose relaxation rounds to a whole point of the same cost is done. One whose
     first-stage integers are all fixed is a leaf. Ties with the incumbent are kept: they
-    are what Opt-Search searches.
+    are what Opt-Search searches. The relaxations' answers are checked all at once when
+    the tree is grown; if one fails, the tree is grown again with each checked in turn.
 
     Parameters
     ----------
@@ -123,14 +138,40 @@ class Tree:
         self._relaxation = relaxation
         self._rounder = rounder
         self._gap = gap
+        self._at_once = max(1, _MOST_ENTRIES // len(layout.index))
         self.integers = np.flatnonzero(layout.compiled.first.integer)
 
-    def root(self, arrays: Arrays) -> Node:
-        """Return the relaxation's optimum; raises if there is none."""
-        lower, upper = arrays.column_lower, arrays.column_upper
-        self._relaxation.load(arrays)
-        self._relaxation.run()
-        return self._read(arrays, lower[self.integers], upper[self.integers])
+    def roots(
+        self, stack: Stack, start: Callable[[], None]
+    ) -> tuple[dict[int, Node], Troubles]:
+        """Return the relaxations' optima by case, and troubles where there is none.
+
+        ``start`` is called before each.
+        """
+        gathered, troubles = Gathered(self._relaxation), Troubles()
+        bases: list[Any] = []
+        for i, arrays in enumerate(stack):
+            start()
+            try:
+                self._relaxation.load(arrays)
+                self._relaxation.run()
+            except SolverTrouble as trouble:
+                gathered.add_nothing()
+                bases.append(None)
+                troubles[i] = trouble
+            else:
+                gathered.add()
+                bases.append(self._relaxation.highs.getBasis())
+        x, prices = gathered.arrays()
+        duals = self._relaxation.careful.settle(stack, x, prices, troubles)
+        bounds, nodes = stack.values_of(x), {}
+        for i, arrays in enumerate(stack):
+            if i not in troubles:
+                lower = arrays.column_lower[self.integers]
+                upper = arrays.column_upper[self.integers]
+                found = (duals[0][i], duals[1][i]), float(bounds[i]), x[i], bases[i]
+                nodes[i] = Node(lower, upper, *found)
+        return nodes, troubles
 
     def grow(
         self, arrays: Arrays, root: Node, leaf: Leaf, budget: float = math.inf
@@ -147,12 +188,20 @@ class Tree:
         budget : float
             How many relaxations to solve; a leaf counts as 20.
         """
+        grown = self._grown(arrays, root, leaf, budget, self._read)
+        if not self._proven(arrays, grown.seen):
+            grown = self._grown(arrays, root, leaf, budget, self._read_carefully)
+        return grown
+
+    def _grown(
+        self, arrays: Arrays, root: Node, leaf: Leaf, budget: float, read: Read
+    ) -> Grown:
         grown, order = Grown(), count()
         heap = [(root.bound, next(order), root)]
         while heap and heap[0][0] <= self._threshold(grown.value):
             _, _, node = heapq.heappop(heap)
             try:
-                children, spent = self._visit(arrays, node, leaf, grown)
+                children, spent = self._visit(arrays, node, leaf, grown, read)
             except SolverTrouble as trouble:
                 if not trouble.is_limit:
                     raise
@@ -167,10 +216,10 @@ class Tree:
         return grown
 
     def _visit(
-        self, arrays: Arrays, node: Node, leaf: Leaf, grown: Grown
+        self, arrays: Arrays, node: Node, leaf: Leaf, grown: Grown, read: Read
     ) -> tuple[list[Node], int]:
         """Return a node's children, and what they count of the budget."""
-        whole = self._rounder.whole(arrays, node.x) if node.rounds else None
+        whole = self._rounder.rounded(arrays, node.x) if node.rounds else None
         if whole is not None:
             grown.add(arrays, Best(whole, node.bound), node)
             return [], 0
@@ -179,7 +228,7 @@ class Tree:
             best = leaf(fixed, node, self._threshold(grown.value))
             grown.add(arrays, best, replace(node, duals=None))
             return [], _LEAF_COST
-        children = self._children(arrays, node)
+        children = self._children(arrays, node, grown, read)
         return children, sum(child.rounds for child in children)
 
     def _threshold(self, incumbent: float) -> float:
@@ -188,7 +237,9 @@ class Tree:
             return incumbent + slack(incumbent)
         return incumbent - self._gap * abs(incumbent)
 
-    def _children(self, arrays: Arrays, node: Node) -> list[Node]:
+    def _children(
+        self, arrays: Arrays, node: Node, grown: Grown, read: Read
+    ) -> list[Node]:
         lower, upper = node.lower.copy(), node.upper.copy()
         j, value = self._branching(node)
         if value > np.floor(value) or value < upper[j]:
@@ -203,7 +254,8 @@ class Tree:
                 continue
             box = within(arrays, self.integers, Region(low, high))
             if self._relaxation.attempt(box, node.basis):
-                children.append(self._read(box, low, high))
+                grown.seen.append(read(box, low, high))
+                children.append(grown.seen[-1].node)
         return children
 
     def _branching(self, node: Node) -> tuple[int, float]:
@@ -217,14 +269,48 @@ class Tree:
             return j, float(x[j])
         price = np.abs(node.duals[0][self.integers])
         j = int(np.argmax(np.where(node.lower < node.upper, price, -1.0)))
+        node.x = node.x.copy()  # as the solver returned it, it is still to be checked
         node.x[self.integers[j]] = nearest[j]
         return j, float(nearest[j])
 
-    def _read(self, arrays: Arrays, lower: np.ndarray, upper: np.ndarray) -> Node:
+    def _read(self, arrays: Arrays, lower: np.ndarray, upper: np.ndarray) -> Seen:
+        """Return a node with what the solver says of it."""
+        return self._seen(arrays, lower, upper, *self._relaxation.solution())
+
+    def _read_carefully(
+        self, arrays: Arrays, lower: np.ndarray, upper: np.ndarray
+    ) -> Seen:
+        """Return a node with what is true of it."""
         x, duals = self._relaxation.optimum()
+        return self._seen(arrays, lower, upper, x, *duals)
+
+    def _seen(
+        self,
+        arrays: Arrays,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        x: np.ndarray,
+        duals: np.ndarray,
+        prices: np.ndarray,
+    ) -> Seen:
         bound = float(arrays.cost @ x) + arrays.offset
         basis = self._relaxation.highs.getBasis()
-        return Node(lower, upper, duals, bound, x, basis)
+        node = Node(lower, upper, (duals, prices), bound, x, basis)
+        return Seen(node, x, prices)
+
+    def _proven(self, arrays: Arrays, seen: list[Seen]) -> bool:
+        """Say whether all answers pass their check, and give their nodes clean duals."""
+        for first in range(0, len(seen), self._at_once):
+            nodes, x, prices = zip(*seen[first : first + self._at_once], strict=True)
+            boxes = within_many(arrays, self.integers, nodes)
+            verdict = self._relaxation.careful.checker.look(
+                boxes, np.array(x), np.array(prices)
+            )
+            if not (verdict.optimal & verdict.clear).all():
+                return False
+            for node, *duals in zip(nodes, *verdict.duals, strict=True):
+                node.duals = duals[0], duals[1]
+        return True
 
 
 def within(arrays: Arrays, integers: np.ndarray, region: Region) -> Arrays:
@@ -232,3 +318,15 @@ def within(arrays: Arrays, integers: np.ndarray, region: Region) -> Arrays:
     lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
     lower[integers], upper[integers] = region.lower, region.upper
     return replace(arrays, column_lower=lower, column_upper=upper)
+
+
+def within_many(
+    programs: Program, integers: np.ndarray, regions: Sequence[Region]
+) -> Program:
+    """Return programs, or one as often, with the first-stage integers in a box each."""
+    shape = len(regions), programs.column_lower.shape[-1]
+    lower = np.array(np.broadcast_to(programs.column_lower, shape))
+    upper = np.array(np.broadcast_to(programs.column_upper, shape))
+    lower[:, integers] = [region.lower for region in regions]
+    upper[:, integers] = [region.upper for region in regions]
+    return replace(programs, column_lower=lower, column_upper=upper)
