@@ -13,9 +13,9 @@ from scipy.stats import norm
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.candidates import Candidate, Candidates
 from pyomo_csg.learn.folds import Folds, folds_of
-from pyomo_csg.learn.judging import losses_by_error, true_losses
+from pyomo_csg.learn.judging import expected_losses, losses_by_error, true_losses
 from pyomo_csg.learn.learned import Found
-from pyomo_csg.learn.outcomes import Errors
+from pyomo_csg.learn.outcomes import Alike, Errors
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.task import Task
 
@@ -109,15 +109,16 @@ def compared(
 
 
 def _judged(
-    task: Task, folds: Folds, judges: Sequence[Errors | None], candidate: Candidate
+    task: Task,
+    folds: Folds,
+    judges: Sequence[Errors | Alike | None],
+    candidate: Candidate,
 ) -> np.ndarray:
     """Return the costs of all that is held out, each by the part that has not seen it."""
 
     def compute() -> dict[str, Any]:
         parts = [
-            losses_by_error(task, body, held, judge, head)
-            if judge
-            else true_losses(task, body, held, head)
+            _charged(task, body, held, judge, head)
             for body, held, judge, head in zip(
                 candidate.bodies, folds.held_out, judges, candidate.heads, strict=True
             )
@@ -126,3 +127,13 @@ def _judged(
         return {"losses": np.concatenate(parts)}
 
     return task.checkpoint.stage(f"judge {candidate.name}", compute)["losses"]
+
+
+def _charged(
+    task: Task, body: Any, held: np.ndarray, judge: Errors | Alike | None, head: Any
+) -> np.ndarray:
+    if judge is None:
+        return true_losses(task, body, held, head)
+    if isinstance(judge, Errors):
+        return losses_by_error(task, body, held, judge, head)
+    return expected_losses(task, body, held, judge, head)

@@ -97,15 +97,19 @@ class Candidates:
         yield self._direct("direct", mmd.bodies, self._likely, _FAR_FROM_MMD)
         yield self._direct("direct, near mmd", mmd.bodies, own, _NEAR_MMD)
 
-    def judges(self) -> list[Errors | None]:
-        """Return the forecast's errors that each part's decisions are charged for.
+    def judges(self) -> list[Errors | Alike | None]:
+        """Return what each part's decisions are charged for on held-out rows.
 
-        None for what did happen on held-out rows. Panels are judged on one stretch of
-        time, and few outcomes would say more of that stretch than of the candidates:
-        there, every error that the forecast made in it counts after its contexts.
+        None for what did happen. Integer models and panels are judged on one part of the
+        history, where few outcomes would say more of themselves than of the candidates.
+        After panels every error counts that the forecast made there; else, what a forest
+        finds likely.
         """
         task, folds = self._task, self._folds
-        if self._head is None and not (task.history.panels and self.has_gradient):
+        law_is_given = self._head is not None
+        if not law_is_given and not task.history.panels and task.integer:
+            return [Alike(task.history.outcomes, w, own=0.0) for w in self._alike]
+        if not law_is_given and not (task.history.panels and self.has_gradient):
             return [None] * len(folds)
         heads = self._forecasts if self._head is None else [self._head] * len(folds)
         return [
@@ -290,11 +294,16 @@ class Candidates:
 
     @cached_property
     def _likely(self) -> list[Likely]:
-        """What may happen after the contexts, by a forest."""
+        """What did and what may happen after the contexts."""
+        return [Alike(self._task.history.outcomes, weights) for weights in self._alike]
+
+    @cached_property
+    def _alike(self) -> list[np.ndarray]:
+        """How much outcomes count after contexts (n, n), by forests on the parts."""
         task, outcomes = self._task, self._task.history.outcomes
         seed = int(task.rng("forest").integers(2**31))
         return [
-            Alike(outcomes, forest_weights(task.history.contexts, outcomes, rows, seed))
+            forest_weights(task.history.contexts, outcomes, rows, seed)
             for rows in self._folds.rows
         ]
 

@@ -73,6 +73,17 @@ def losses_by_error(
     return _costs(task, body, some, outcomes, head).mean(axis=0)
 
 
+def expected_losses(
+    task: Task, body: nn.Module, rows: np.ndarray, likely: Likely, head: Any = None
+) -> np.ndarray:
+    """Return what decisions on rows cost (n,), in the mean over likely outcomes.
+
+    NaN where a decision has no recourse for one of them.
+    """
+    outcomes = likely.draw(rows, _DRAWS, task.rng("expected losses"))
+    return _costs(task, body, rows, outcomes, head).mean(axis=1)
+
+
 def mean_loss(
     task: Task,
     body: nn.Module,
@@ -83,8 +94,7 @@ def mean_loss(
     """Return what decisions on some of the rows cost over many likely outcomes."""
     rng = task.rng("mean loss")
     some = rng.choice(rows, min(_ROWS, len(rows)), replace=False)
-    outcomes = likely.draw(some, _DRAWS, task.rng("expected losses"))
-    losses = _costs(task, body, some, outcomes, head)
+    losses = expected_losses(task, body, some, likely, head)
     return float("inf") if np.isnan(losses).any() else float(losses.mean())
 
 

@@ -55,17 +55,19 @@ class Pool:
 
 
 class Alike:
-    """Half the time what did happen, else what happened after like contexts.
+    """What happened after like contexts, and for a share of the draws what did happen.
 
     Parameters
     ----------
     outcomes : array (n, p)
     weights : array (n, n)
         Row i says how much the outcomes count after context i.
+    own : float
+        The share.
     """
 
-    def __init__(self, outcomes: np.ndarray, weights: np.ndarray):
-        self._outcomes = outcomes
+    def __init__(self, outcomes: np.ndarray, weights: np.ndarray, own: float = 0.5):
+        self._outcomes, self._own = outcomes, own
         self._cumulative = np.cumsum(weights, axis=1)
         self._cumulative /= self._cumulative[:, -1:]
 
@@ -79,7 +81,7 @@ class Alike:
             for i, row in enumerate(rows)
         ]
         found = np.minimum(drawn, self._cumulative.shape[1] - 1)
-        found[:, : count // 2] = rows[:, None]
+        found[:, : int(self._own * count)] = rows[:, None]
         return self._outcomes[found]
 
 

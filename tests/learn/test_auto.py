@@ -200,3 +200,29 @@ def test_a_trusted_candidate_gives_way_to_what_is_clearly_better(lead, chosen):
     assert found["chosen"] == chosen
     assert found["margin"] == pytest.approx(lead if chosen == "other" else -lead)
     assert (found["confidence"] > 0.5) == (chosen == "other")
+
+
+def test_integer_models_are_judged_by_what_a_forest_finds_likely():
+    task = task_on(ZOO["integers"]())
+    folds = folds_of(task)
+    ((part, held), *_) = zip(folds.rows, folds.held_out, strict=True)
+    found = Candidates(task, folds, "mlp")
+    mmd, judge = found.mmd(), found.judges()[0]
+
+    drawn = judge.draw(held, 40, np.random.default_rng(0))
+    contest = learn_auto(task, "mlp").contest
+
+    # Only outcomes that the judged have learned from; none for its own row's sake.
+    seen = {tuple(outcome) for outcome in task.history.outcomes[part]}
+    assert {tuple(outcome) for outcome in drawn.reshape(-1, drawn.shape[2])} <= seen
+    assert contest["pairs_judged"] == len(held)
+    by_hand = judging.expected_losses(task, mmd.bodies[0], held, judge)
+    told = {row["name"]: row["loss"] for row in contest["candidates"]}
+    assert told["mmd"] == pytest.approx(by_hand.mean())
+    outcomes = judge.draw(held, judging._DRAWS, task.rng("expected losses"))
+    decisions = judging.decisions_on(task, mmd.bodies[0], held)
+    costs = [
+        task.oracle.cost(np.tile(y, (len(omegas), 1)), omegas, progress=False).mean()
+        for y, omegas in zip(decisions, outcomes, strict=True)
+    ]
+    assert by_hand == pytest.approx(np.array(costs), rel=1e-9)
