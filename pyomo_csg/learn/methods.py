@@ -84,28 +84,30 @@ class Method:
             bodies = kept(
                 self._task, self._name, start, lambda: self._direct(start, rows)
             )
-            best, contest, held_out = self._best(bodies)
+            best, contest, held_out = self._best(bodies, mmd)
         else:
             followed = kept_followed(
                 self._task, self._name, start, lambda: self._followed(start, rows)
             )
             bodies = followed.bodies
-            best, contest, held_out = self._best(bodies)
-            contest.update(self._checked(followed, best))
-        return Found(self._network(bodies[best]), contest, held_out)
+            best, contest, held_out = self._best(bodies, mmd)
+            contest.update(self._checked(followed, min(best, len(bodies) - 1)))
+        return Found(self._network([*bodies, *mmd][best]), contest, held_out)
 
     def _best(
-        self, bodies: list[nn.Module]
+        self, bodies: list[nn.Module], mmd: list[nn.Module]
     ) -> tuple[int, dict[str, Any], Callable[[], np.ndarray]]:
         """Return whose lambda decides best on what is held out, and how that was seen.
 
-        It is the place of the body that learned from all rows.
+        It is the place of the body that learned from all rows; beyond the bodies, where
+        none of them decides as well as the MMD networks that they started from.
         """
         parts, names = len(self._folds), [f"lambda {text}" for text in self._grid]
         if len(names) == 1:
             chosen = {"chosen": names[0]}
             return parts - 1, chosen, lambda: self._losses(bodies[0])
-        losses = [self._losses(body) for body in bodies[::parts]]
+        names.append("mmd")
+        losses = [self._losses(body) for body in [*bodies[::parts], mmd[0]]]
         contest = compared(names, np.stack(losses))
         best = names.index(contest["chosen"])
         return (best + 1) * parts - 1, contest, lambda: losses[best]

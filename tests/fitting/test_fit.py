@@ -8,6 +8,7 @@ from torch import nn
 
 import pyomo_csg as csg
 from models import newsvendor
+from pyomo_csg.learn import methods
 from tests.learn.test_auto import cost_only
 from tests.learn.test_direct import hard_to_serve
 from tests.quick import METHODS, QUICK, fit, maximised, panels, portfolio
@@ -46,6 +47,30 @@ def test_what_a_loss_net_told_of_held_out_pairs_is_kept(fitted, method):
     assert (told is not None) == (method in ("static", "dynamic"))
     if told is not None:
         assert len(told["predicted"]) == len(told["true"]) == 8  # a fifth of 40
+
+
+@pytest.mark.parametrize("method", ["static", "dynamic"])
+def test_where_the_loss_net_leads_astray_the_mmd_network_is_taken(
+    pairs, fitted, method, monkeypatch
+):
+    train = getattr(methods, f"train_{method}")
+
+    def astray(*given, **options):
+        found = train(*given, **options)
+        with torch.no_grad():
+            for body in found.bodies:
+                for numbers in body.parameters():
+                    numbers += 30  # scenarios that are far too high
+        return found
+
+    monkeypatch.setattr(methods, f"train_{method}", astray)
+    policy = fit(pairs, method=method)
+
+    summary = policy.learned.summary
+    assert summary["chosen"] == summary["candidates"][0]["name"] == "mmd"
+    assert "loss_net" in summary
+    x = pairs[0][:5]
+    assert policy.scenarios(x) == pytest.approx(fitted("mmd").scenarios(x))
 
 
 def test_auto_beats_the_mean_on_contexts_that_it_has_not_seen():
