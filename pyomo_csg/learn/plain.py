@@ -17,6 +17,7 @@ from pyomo_csg.learn.networks import (
     Feedforward,
     LocationScaleHead,
     OmegaHead,
+    Recurrent,
     TaskNet,
 )
 
@@ -27,9 +28,8 @@ Generator = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 def plain(network: TaskNet) -> Generator | None:
     """Return a network's function of arrays; None where it has parts that have none.
 
-    Those are an LSTM, a module of a user's own, or numbers elsewhere than in this
-    machine's memory. The function sees the network's own numbers, also as they change in
-    place.
+    Those are a module of a user's own, or numbers elsewhere than in this machine's memory.
+    The function sees the network's own numbers, also as they change in place.
 
     Parameters
     ----------
@@ -38,7 +38,8 @@ def plain(network: TaskNet) -> Generator | None:
     Returns
     -------
     callable or None
-        From contexts (B, d), as they are, to scenarios (B, K, p) and weights (B, K).
+        From contexts (B, d) or (B, W, d), as they are, to scenarios (B, K, p) and weights
+        (B, K).
 
     Examples
     --------
@@ -80,6 +81,8 @@ def _body(body: nn.Module) -> Function | None:
     # By their very class: one derived from it may do as it likes.
     if type(body) is Feedforward:
         return _feedforward(body)
+    if type(body) is Recurrent:
+        return _recurrent(body)
     if type(body) is Constant:
         free = _array(body.free)
         return lambda x: np.broadcast_to(free, (len(x), *free.shape))
@@ -94,6 +97,29 @@ def _feedforward(body: Feedforward) -> Function:
         for weight, bias in hidden:
             x = np.maximum(x @ weight + bias, 0.0)
         return (x @ last[0] + last[1]).reshape(-1, *body.shape)
+
+    return forward
+
+
+def _recurrent(body: Recurrent) -> Function:
+    lstm, head = body.lstm, _feedforward(body.head)
+    entering, returning, *biases = (_array(one).T for one in lstm.parameters())
+    size = lstm.hidden_size
+    # All four gates by one tanh: a sigmoid is (1 + tanh(x / 2)) / 2.
+    slope = np.repeat([0.5, 0.5, 1.0, 0.5], size)
+
+    def forward(x: np.ndarray) -> np.ndarray:
+        given = (x.swapaxes(0, 1) @ entering + sum(biases)) * slope
+        back, level = returning * slope, 1.0 - slope
+        state = memory = np.zeros((len(x), size))
+        for step in given:
+            gates = np.tanh(step + state @ back) * slope + level
+            take, keep, new, show = (
+                gates[:, g : g + size] for g in range(0, 4 * size, size)
+            )
+            memory = keep * memory + take * new
+            state = show * np.tanh(memory)
+        return head(state)
 
     return forward
 
@@ -118,9 +144,8 @@ def _place(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
 
 
 def _forecast(forecast: nn.Module) -> Function | None:
-    if type(forecast) is not Forecast or type(forecast.body) is not Feedforward:
+    if type(forecast) is not Forecast or (body := _body(forecast.body)) is None:
         return None
-    body = _feedforward(forecast.body)
     center, spread = _array(forecast.center), _array(forecast.spread)
     offset, unit = _array(forecast.offset), _array(forecast.unit)
     skill = _array(forecast.skill)

@@ -31,6 +31,7 @@ BODIES = {
     "constant": Constant,
 }
 X = np.random.default_rng(0).normal(size=(7, 3))
+PANELS = np.random.default_rng(1).normal(size=(7, 9, 3))
 
 
 def network(body, head, spread=1.0):
@@ -42,9 +43,9 @@ def network(body, head, spread=1.0):
     return net
 
 
-def forecast(numbers, positive):
+def forecast(numbers, positive, context_shape=(3,)):
     """Return a forecast of random numbers, one of which is without skill."""
-    found = Forecast((3,), numbers, (4,), positive).requires_grad_(False)
+    found = Forecast(context_shape, numbers, (4,), positive).requires_grad_(False)
     for tensor in (found.center, found.spread, found.offset, found.unit):
         tensor.copy_(torch.rand(len(tensor)) + 0.5)
     found.skill[0] = 0.0
@@ -84,14 +85,38 @@ def test_a_fitted_location_and_scale_are_those_of_torch(name):
     assert_same(net, plain(net))
 
 
-def test_numbers_that_change_in_place_are_seen():
-    net = network(Feedforward(3, (5, 2), (8,)), OmegaHead(OMEGAS["one kind"]))
+@pytest.mark.parametrize("hidden", [(6, 8), (5,)])
+@pytest.mark.parametrize("spread", [1.0, 30.0])
+def test_an_lstm_is_that_of_torch(hidden, spread):
+    head = OmegaHead(OMEGAS["every kind"])
+    net = network(Recurrent(3, (5, 4), hidden), head, spread)
+    assert_same(net, plain(net), PANELS)
+    assert_same(net, plain(net), PANELS[:1, :1])
+
+
+def test_a_forecast_by_an_lstm_is_that_of_torch():
+    forecasts = (forecast(4, positive, (9, 3)) for positive in (False, True))
+    head = LocationScaleHead(*forecasts, OMEGAS["every kind"])
+    net = network(Constant((5, 4)), head)
+    assert_same(net, plain(net), PANELS)
+
+
+@pytest.mark.parametrize(
+    ("body", "x"),
+    [
+        (lambda: Feedforward(3, (5, 2), (8,)), X),
+        (lambda: Recurrent(3, (5, 2), (6, 8)), PANELS),
+    ],
+    ids=["feedforward", "recurrent"],
+)
+def test_numbers_that_change_in_place_are_seen(body, x):
+    net = network(body(), OmegaHead(OMEGAS["one kind"]))
     generate = plain(net)
-    before = generate(X)[0]
+    before = generate(x)[0]
     for parameter in net.body.parameters():
         parameter.mul_(0.5)
-    assert np.abs(generate(X)[0] - before).max() > 0.1
-    assert_same(net, generate)
+    assert np.abs(generate(x)[0] - before).max() > 0.1
+    assert_same(net, generate, x)
 
 
 class Doubled(Feedforward):
@@ -109,7 +134,6 @@ class Moved(OmegaHead):
 
 
 OTHERS = {
-    "recurrent": (lambda: Recurrent(3, (5, 2), (6, 8)), OmegaHead),
     "own body": (lambda: nn.Unflatten(-1, (3, 1)), OmegaHead),
     "derived body": (lambda: Doubled(3, (5, 2), (8,)), OmegaHead),
     "derived head": (lambda: Constant((5, 2)), Moved),
