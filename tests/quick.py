@@ -6,7 +6,7 @@ import pyomo.environ as pyo
 import pyomo_csg as csg
 from models import cvar_portfolio, newsvendor
 from pyomo_csg import comparing
-from pyomo_csg.learn import candidates, judging, outcomes
+from pyomo_csg.learn import candidates, drawing, judging, outcomes
 
 METHODS = ["auto", "mmd", "static", "dynamic", "direct"]
 QUICK = csg.FitConfig(
@@ -24,6 +24,8 @@ _LENGTHS = {
     (candidates, "_ATOM_STEPS"): 6,
     (candidates, "_INTEGER_STEPS"): 1,
     (candidates, "_ATOM_DRAWS"): 4,
+    (drawing, "_SETS"): 6,
+    (drawing, "_SLOW_SETS"): 4,
     (judging, "_DRAWS"): 4,
     (judging, "_ROWS"): 8,
     (outcomes, "_TREES"): 10,

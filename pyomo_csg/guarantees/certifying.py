@@ -17,7 +17,7 @@ from pyomo_csg.guarantees.rivals import usual_rivals
 from pyomo_csg.learn.history import History
 from pyomo_csg.options import is_number, seed_problems, share_problems
 
-_LEAST = 8  # pairs, so that there are intervals on half of them
+_LEAST = 20  # pairs: on fewer, intervals of skewed costs held less often than they say
 
 
 def certify(
@@ -64,7 +64,8 @@ def certify(
     Raises
     ------
     DataError
-        If the data does not fit the policy, or there are fewer than 8 pairs.
+        If the data does not fit the policy, there are fewer than 20 pairs, or 40 where
+        rivals learn from half of them, or a cost is out of its range.
     SolveError
         If there is no decision for a context, or no recourse to an outcome: the expected
         cost is then infinite.
@@ -85,10 +86,12 @@ def certify(
     width = _width(delta, cost_range, pairs, seed)
     rivals, rows = _rivals(policy, pairs, against, history, seed)
     costs = costs_of(policy, pairs)
-    _refuse_costs(costs, cost_range)
+    judged = take(pairs, rows)
+    theirs = {n: costs_of(rival, judged, policy) for n, rival in rivals.items()}
+    for charged in (costs, *theirs.values()):
+        _refuse_costs(charged, cost_range)
     kinds = (PERFECT, NEIGHBOURS) if gaps else ()
     share = delta / (1 + 2 * len(rivals) + len(kinds))  # for each bound, by the union
-    judged = take(pairs, rows)
     return Certificate(
         policy.two_stage.model.name or "",
         len(pairs),
@@ -96,11 +99,9 @@ def certify(
         mean_interval(costs, share, width),
         {
             name: mean_interval(
-                costs_of(rival, judged, policy) - costs[rows],
-                share,
-                None if width is None else 2 * width,
+                rival - costs[rows], share, None if width is None else 2 * width
             )
-            for name, rival in rivals.items()
+            for name, rival in theirs.items()
         },
         tuple(
             gap_of(policy, pairs, costs, kind, share, width=width, seed=seed)
@@ -125,6 +126,10 @@ def _rivals(
     if history is not None:
         return usual_rivals(policy, pairs_of(policy, history), seed), everything
     seen, rows = halves(pairs, seed)
+    if len(seen) < _LEAST:
+        found = f"there are {len(pairs)} pairs, half of which rivals would learn from"
+        remedy = f"give history=, or at least {2 * _LEAST}"
+        raise DataError("There is no certificate", [f"{found}; {remedy}"])
     return usual_rivals(policy, seen, seed), rows
 
 

@@ -58,7 +58,7 @@ class Gap:
 
     @property
     def proven(self) -> bool:
-        """Whether ``interval.upper`` bounds what the rival saves.
+        """Whether ``interval.upper`` bounds what the rival saves, as surely as its method.
 
         So it is but for neighbourhoods: their contexts differ, and the best policy may
         cost less than the best single decision for all of them.
@@ -119,6 +119,8 @@ def optimality_gap(
     if width is not None:
         problems += size_problems(width=width)
     most = len(pairs) // 2  # so that there are two groups
+    if len(pairs) < 4:
+        problems.append(f"there are {len(pairs)} pairs; give at least 4")
     if size is not None and not (is_whole(size) and 1 <= size <= most):
         problems.append(f"size is {size!r}; give a whole number from 1 to {most}")
     if problems:

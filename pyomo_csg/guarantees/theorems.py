@@ -139,7 +139,8 @@ def approximate_bound(
     Parameters
     ----------
     policy, data, support, delta, radius
-        As in :func:`mmd_bound`; the policy by ``'static'`` or ``'dynamic'``.
+        As in :func:`mmd_bound`; the policy by ``'static'`` or ``'dynamic'``, the data
+        what it was fitted to.
 
     Notes
     -----
@@ -153,8 +154,13 @@ def approximate_bound(
     if net is None:
         found = f"method {policy.method!r} has none; fit by 'static' or 'dynamic'"
         raise DataError("There is no Loss-Net to speak of", [found])
+    n, m = net["pairs"], net["cases"]
+    if len(setting.pairs) != n:
+        found = (
+            f"there are {len(setting.pairs)} pairs, and the policy was fitted to {n}"
+        )
+        raise DataError("There is no bound", [f"{found}; give those"])
     constants = setting.constants()
-    n, m = len(setting.pairs), net["cases"]
     both = constants.l_opt + net["lipschitz"]
     apart = constants.u_opt + setting.loss_net_size(net)
     richness = net["complexity"] * setting.standard_length()
@@ -163,7 +169,9 @@ def approximate_bound(
         "The bound by an approximate loss",
         delta,
         (
-            Term("mean expected loss", net["expected_here"], "of the Loss-Net"),
+            Term(
+                "mean expected loss", net["expected"], f"of the Loss-Net, on {n} pairs"
+            ),
             setting.task_complexity(constants),
             _confidence(width, n, 2 / delta, "width of l_opt"),
             Term("Loss-Net's error", net["error"], f"on its own {m} cases"),

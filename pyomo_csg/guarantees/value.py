@@ -52,13 +52,18 @@ class Values:
 
     @property
     def captured(self) -> float:
-        """Which share of the VSS the policy saves, on average over contexts."""
+        """Which share of the VSS the policy saves, on average; NaN if there is none."""
         saved = (self.table["expected_value"] - self.table["policy"]).mean()
-        return float(saved / self.vss) if self.vss else float("nan")
+        return float(saved / self.vss) if self.vss > 0 else float("nan")
 
     def __str__(self) -> str:
         laws = "of known law" if self.known else "with one outcome each"
         costs = self.table[list(_COSTS)].mean()
+        captured = (
+            f"the policy captures {self.captured:.0%} of it"
+            if self.vss > 0
+            else "there is nothing for a policy to capture"
+        )
         return "\n".join(
             [
                 f"Mean costs over {len(self.table)} contexts {laws}",
@@ -66,7 +71,7 @@ class Values:
                 f"  by the policy               {costs['policy']:.6g}",
                 f"  on all that may happen      {costs['stochastic']:.6g}",
                 f"  with perfect information    {costs['perfect']:.6g}",
-                f"VSS {self.vss:.6g}; the policy captures {self.captured:.0%} of it",
+                f"VSS {self.vss:.6g}; {captured}",
                 f"EVPI {self.evpi:.6g}",
             ]
         )

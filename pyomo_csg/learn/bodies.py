@@ -49,6 +49,13 @@ def new_body(
     return body
 
 
+def constant_body(task: Task, scenarios: np.ndarray) -> Constant:
+    """Return a body that gives scenarios (K, p), equally weighted, after any context."""
+    body = Constant(task.shape)
+    body.start_at(task.omega.inverse(torch.as_tensor(scenarios)))
+    return body
+
+
 def _made(task: Task, kind: str | Linear, inputs: int) -> nn.Module:
     """Return a body as torch's random numbers make it."""
     shape, config = task.shape, task.config

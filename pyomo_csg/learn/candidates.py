@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ import torch
 from torch import nn
 
 from pyomo_csg.errors import CsgError
-from pyomo_csg.learn.bodies import dearest, free_outcomes, new_body
+from pyomo_csg.learn.bodies import constant_body, dearest, free_outcomes, new_body
+from pyomo_csg.learn.critics import Followed, kept_followed
 from pyomo_csg.learn.descent import Schedule
 from pyomo_csg.learn.direct import Direct
+from pyomo_csg.learn.drawing import best_sets
 from pyomo_csg.learn.folds import Folds
 from pyomo_csg.learn.forecast import fit_location_scale, new_head, residuals_of
 from pyomo_csg.learn.judging import best_of
@@ -32,6 +34,7 @@ from pyomo_csg.learn.outcomes import (
 )
 from pyomo_csg.learn.static import GRID, lambda_of, train_static
 from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.trust import examine
 from pyomo_csg.solve import Oracle
 
 _ATOM_RATE, _ATOM_DRAWS = 5e-2, 48
@@ -51,11 +54,14 @@ class Candidate:
     name : str
     bodies : list of Module
     heads : list of Head
+    trusted : callable, optional
+        Returns what a report says of the Loss-Net that the last body followed.
     """
 
     name: str
     bodies: list[nn.Module]
     heads: list[Any] = field(default_factory=list)
+    trusted: Callable[[], dict[str, Any]] = dict
 
 
 class Candidates:
@@ -86,7 +92,7 @@ class Candidates:
             return
         yield (mmd := self.mmd())
         if not self.has_gradient:
-            yield self._constant_mmd()
+            yield self._candidate("constant", self._constants(1))
             yield from self._followers(mmd)
             return
         yield self.constant()
@@ -136,10 +142,19 @@ class Candidates:
         """The same scenarios for every context, on the task loss."""
         task, outcomes = self._task, self._task.history.outcomes
         pools = [Pool(outcomes, rows) for rows in self._folds.rows]
-        starts = [free_outcomes(task, rows) for rows in self._folds.rows]
         heads = [task.head] * len(self._folds)
         length = _CONSTANT_STEPS, _CONSTANT_BATCH
-        return self._best_starts("constant", starts, pools, heads, *length)
+        bodies = self._constants(task.config.starts)
+        return self._best_starts("constant", bodies, pools, heads, *length)
+
+    def _constants(self, starts: int) -> list[nn.Module]:
+        """Return the best of many draws of scenarios, so many for each part."""
+        task = self._task
+        return [
+            constant_body(task, scenarios)
+            for rows in self._folds.rows
+            for scenarios in best_sets(task, rows, starts, task.rng("constant draws"))
+        ]
 
     @cached_property
     def has_gradient(self) -> bool:
@@ -187,12 +202,24 @@ class Candidates:
 
     def _direct_atoms(self, heads: Sequence[Any]) -> Candidate:
         """Constant atoms in units of location and scale, on the task loss."""
-        task = self._task
         pairs = list(zip(heads, self._folds.rows, strict=True))
-        residuals = [residuals_of(task, head, rows) for head, rows in pairs]
         likely = [self._errors(head, rows) for head, rows in pairs]
-        length = _ATOM_STEPS, _ATOM_BATCH
-        return self._best_starts("location-scale", residuals, likely, heads, *length)
+        length, bodies = (_ATOM_STEPS, _ATOM_BATCH), self._new_atoms(heads)
+        return self._best_starts("location-scale", bodies, likely, heads, *length)
+
+    def _new_atoms(self, heads: Sequence[Any]) -> list[nn.Module]:
+        """Return several starts for each part, every other among what costs most.
+
+        What decides is often there, and a start elsewhere may not find it.
+        """
+        task, bodies = self._task, []
+        for head, rows in zip(heads, self._folds.rows, strict=True):
+            residuals, dear = residuals_of(task, head, rows), dearest(task, rows)
+            for start in range(task.config.starts):
+                points = residuals[dear] if start % 2 else residuals
+                rng = task.rng(f"location-scale {start}")
+                bodies.append(new_body(task, "constant", points, rng))
+        return bodies
 
     def _atoms(self, name: str, heads: Sequence[LocationScaleHead]) -> Candidate:
         """Constant atoms in units of location and scale, on the MMD loss."""
@@ -208,29 +235,15 @@ class Candidates:
     def _best_starts(
         self,
         name: str,
-        points: Sequence[np.ndarray],
+        bodies: Sequence[nn.Module],
         likely: Sequence[Likely],
         heads: Sequence[Any],
         steps: int,
         batch: int,
     ) -> Candidate:
-        """Train constant free numbers from several starts; keep each part's best.
-
-        Every other start is among the outcomes that cost most: what decides is often
-        there, and a start elsewhere may not find it.
-        """
+        """Train constant free numbers from several starts; keep each part's best."""
         task, starts = self._task, self._task.config.starts
-        parts = [part for part in range(len(points)) for _ in range(starts)]
-        dear = [dearest(task, rows) for rows in self._folds.rows]
-        bodies = [
-            new_body(
-                task,
-                "constant",
-                points[part][dear[part]] if number % starts % 2 else points[part],
-                task.rng(f"{name} {number % starts}"),
-            )
-            for number, part in enumerate(parts)
-        ]
+        parts = [part for part in range(len(heads)) for _ in range(starts)]
         rows = [self._folds.rows[part] for part in parts]
         schedule = Schedule.of_steps(steps, rows, batch, _ATOM_RATE, 0.0)
 
@@ -248,12 +261,16 @@ class Candidates:
         best = [
             best_of(
                 task,
-                trained[part * starts : (part + 1) * starts],
+                [
+                    body
+                    for some in (trained, bodies)  # a descent may end above its start
+                    for body in some[part * starts : (part + 1) * starts]
+                ],
                 self._folds.rows[part],
                 likely[part],
                 heads[part],
             )
-            for part in range(len(points))
+            for part in range(len(heads))
         ]
         if task.integer:
             best = self._finished(
@@ -328,19 +345,6 @@ class Candidates:
         )
         return list(heads)
 
-    def _constant_mmd(self) -> Candidate:
-        task = self._task
-        bodies = [
-            new_body(
-                task,
-                "constant",
-                free_outcomes(task, rows),
-                task.rng(f"constant {part}"),
-            )
-            for part, rows in self._parts
-        ]
-        return self._candidate("constant", self._by_mmd("constant", bodies))
-
     def _followers(self, mmd: Candidate) -> list[Candidate]:
         """Networks that follow a Loss-Net, one for each lambda of a grid."""
         task, rows = self._task, self._folds.rows
@@ -351,17 +355,25 @@ class Candidates:
             for body, mine, head in zip(mmd.bodies, rows, mmd.heads, strict=True)
         ]
 
-        def train() -> list[nn.Module]:
+        def train() -> Followed:
             heads = mmd.heads * len(GRID)
-            return train_static(
+            found = train_static(
                 task, start, lambdas, rows * len(GRID), "Loss-Net", head=heads
-            ).bodies
+            )
+            return Followed(found.bodies, found.loss_nets, found.samples)
 
-        found = kept(task, "Loss-Net", start, train)
+        found = kept_followed(task, "Loss-Net", start, train)
         parts = len(rows)
         return [
-            Candidate(f"Loss-Net {text}", found[g * parts : (g + 1) * parts], mmd.heads)
-            for g, text in enumerate(GRID)
+            Candidate(
+                f"Loss-Net {text}",
+                found.bodies[last + 1 - parts : last + 1],
+                mmd.heads,
+                partial(examine, task, found, last, mmd.heads[-1]),
+            )
+            for text, last in zip(
+                GRID, range(parts - 1, len(start), parts), strict=True
+            )
         ]
 
     def _by_mmd(

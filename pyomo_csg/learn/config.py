@@ -16,6 +16,7 @@ _CHOICES = {
     "weights": ("equal", "learned"),
     "device": ("cpu", "auto"),
     "units": ("standard", "raw"),
+    "rows": ("independent", "series"),
 }
 _CUDA = "networks are small and are trained on the CPU, where the solver is; "
 
@@ -38,6 +39,9 @@ class FitConfig:
         ``'static'`` and ``'dynamic'`` with a numeric regularization take the latter.
     weights : str
         ``'equal'``, or ``'learned'``: a softmax over the scenarios, by context.
+    rows : str
+        ``'independent'``, so that any of them can be held out at random, or a
+        ``'series'`` in time, of which stretches are. Panels are taken as the latter.
     batch : int
         Rows a step.
     mmd_epochs, task_epochs, loss_epochs : int
@@ -74,6 +78,7 @@ class FitConfig:
     kernel: str | Callable[..., Any] = "energy"
     units: str | None = None
     weights: str = "equal"
+    rows: str = "independent"
     batch: int = 50
     mmd_epochs: int = 30
     task_epochs: int = 12
@@ -136,7 +141,7 @@ def config_of(config: Any) -> FitConfig:
 
 def _bad_number(name: str, value: Any) -> list[str]:
     """Say what is wrong with a number among the settings, if it is one and wrong."""
-    if name in ("kernel", "units", "weights", "device"):
+    if name == "kernel" or name in _CHOICES:
         return []
     if name in ("hidden", "recurrent", "encoder", "head"):
         whole = isinstance(value, tuple | list) and all(

@@ -38,7 +38,8 @@ def folds_of(task: Task) -> Folds:
     """Return the parts for cross-validation, with one more for the fit on all rows.
 
     Panels overlap in time and integer programs are slow: for them the last fifth is held
-    out once. The rows of other histories are dealt out at random.
+    out once. The rows of other histories are dealt out at random, or as stretches of time
+    where the settings say that they are a series.
     """
     n = len(task.history)
     everything = np.arange(n)
@@ -47,8 +48,11 @@ def folds_of(task: Task) -> Folds:
         cut = max(1, n - max(1, round(_HOLDOUT * n)))
         parts = [(everything[:cut], everything[cut:])]
     else:
-        seed = int(task.rng("folds").integers(2**31))
-        parts = list(KFold(count, shuffle=True, random_state=seed).split(everything))
+        shuffled = task.config.rows == "independent"
+        seed = int(task.rng("folds").integers(2**31)) if shuffled else None
+        parts = list(
+            KFold(count, shuffle=shuffled, random_state=seed).split(everything)
+        )
     return Folds(
         [rows for rows, _ in parts] + [everything],
         [held for _, held in parts] + [everything[:0]],

@@ -91,7 +91,8 @@ class Method:
             )
             bodies = followed.bodies
             best, contest, held_out = self._best(bodies, mmd)
-            contest.update(self._checked(followed, min(best, len(bodies) - 1)))
+            if best < len(bodies):  # the MMD network trusted none
+                contest.update(self._checked(followed, best))
         return Found(self._network([*bodies, *mmd][best]), contest, held_out)
 
     def _best(
@@ -191,7 +192,7 @@ class Method:
         everything = np.arange(len(self._task.history))
         seed = (
             None
-            if self._task.history.panels
+            if self._task.history.panels or self._task.config.rows == "series"
             else int(self._task.rng("holdout").integers(2**31))
         )
         rows, held = train_test_split(

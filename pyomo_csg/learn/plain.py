@@ -111,14 +111,19 @@ def _recurrent(body: Recurrent) -> Function:
     def forward(x: np.ndarray) -> np.ndarray:
         given = (x.swapaxes(0, 1) @ entering + sum(biases)) * slope
         back, level = returning * slope, 1.0 - slope
-        state = memory = np.zeros((len(x), size))
+        state, memory = np.zeros((2, len(x), size))
+        gates = np.empty((len(x), 4 * size))
+        take, keep, new, show = np.split(gates, 4, axis=1)  # which see it change
         for step in given:
-            gates = np.tanh(step + state @ back) * slope + level
-            take, keep, new, show = (
-                gates[:, g : g + size] for g in range(0, 4 * size, size)
-            )
-            memory = keep * memory + take * new
-            state = show * np.tanh(memory)
+            np.matmul(state, back, out=gates)
+            gates += step
+            np.tanh(gates, out=gates)
+            gates *= slope
+            gates += level
+            memory *= keep
+            memory += take * new
+            np.tanh(memory, out=state)
+            state *= show
         return head(state)
 
     return forward

@@ -103,6 +103,11 @@ def kappa_distance(
     kernel : str or callable
     """
     first, second = (_signed(*_padded(part)) for part in (one, other))
+    if first.atoms.shape[2] != second.atoms.shape[2]:
+        found = (
+            f"{first.atoms.shape[2]} numbers an outcome, and {second.atoms.shape[2]}"
+        )
+        raise DataError("The laws are not of one space", [f"{found}; give as many"])
     chosen = kernel_of(kernel, first.atoms.shape[2])
     squared = (
         first.gram(first, chosen).mean()

@@ -54,6 +54,8 @@ def examine(task: Task, followed: Followed, member: int, head: Any = None) -> di
     at_home, away = _predicted(net, home), _predicted(net, here)
     found = {
         "cases": len(home),
+        "pairs": n,
+        "expected": _expected(task, net, followed.bodies[member], head),
         "compared": len(here),
         "error": float(np.abs(at_home - home.losses).mean()),
         "error_here": float(np.abs(away - here.losses).mean()),
@@ -64,6 +66,14 @@ def examine(task: Task, followed: Followed, member: int, head: Any = None) -> di
         **_size(task, net),
     }
     return {"trust": found, "notes": _warning(found)}
+
+
+def _expected(task: Task, net: LossNet, body: nn.Module, head: Any) -> float:
+    """Return what a Loss-Net expects of a body's scenarios, on average over all pairs."""
+    planned = task.scenarios_on(body, np.arange(len(task.history)), head)
+    with torch.no_grad():
+        losses = net(*map(torch.as_tensor, planned), task.outcomes)
+    return float(losses.mean())
 
 
 def _predicted(net: LossNet, samples: Samples) -> np.ndarray:

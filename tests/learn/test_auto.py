@@ -7,7 +7,7 @@ from scipy.stats import ttest_rel
 
 import pyomo_csg as csg
 from pyomo_csg.learn import candidates as module
-from pyomo_csg.learn import judging
+from pyomo_csg.learn import drawing, judging
 from pyomo_csg.learn.auto import compared, learn_auto
 from pyomo_csg.learn.candidates import Candidates
 from pyomo_csg.learn.config import FitConfig
@@ -92,6 +92,7 @@ def few_steps(monkeypatch):
     for name in ("_CONSTANT_STEPS", "_ATOM_STEPS", "_INTEGER_STEPS"):
         monkeypatch.setattr(module, name, 2, raising=False)
     monkeypatch.setattr(judging, "_DRAWS", 2)
+    monkeypatch.setattr(drawing, "_SETS", 4)
 
 
 def task_on(model, outcomes=None, contexts=None, **config):

@@ -14,12 +14,12 @@ from pyomo_csg.learn.task import Task
 from tests.zoo import ZOO
 
 
-def task_of(n, panels=False, model=None, folds=5, seed=0):
+def task_of(n, panels=False, model=None, seed=0, **settings):
     oracle = csg.Oracle(model or newsvendor.build())
     contexts = np.zeros((n, 3, 2) if panels else (n, 2))
     outcomes = np.ones((n, len(oracle.two_stage.uncertain_params)))
-    settings = FitConfig(folds=folds)
-    return Task(oracle, History(contexts, outcomes), 1, settings, seed, Journal())
+    config = FitConfig(**settings)
+    return Task(oracle, History(contexts, outcomes), 1, config, seed, Journal())
 
 
 @pytest.mark.parametrize(("n", "parts"), [(2, 2), (3, 3), (5, 5), (23, 5), (100, 5)])
@@ -55,6 +55,16 @@ def test_rows_are_dealt_out_at_random_by_the_seed():
     assert one.judged.tolist() == same.judged.tolist()
     assert one.judged.tolist() != other.judged.tolist()
     assert one.held_out[0].tolist() != list(range(8))
+
+
+def test_of_a_series_stretches_of_time_are_held_out():
+    task = task_of(23, rows="series")
+
+    folds, by_name = folds_of(task), Method(task, "mmd", "auto", "constant")._folds
+
+    assert folds.judged.tolist() == list(range(23))
+    assert all((np.diff(held) == 1).all() for held in folds.held_out)
+    assert by_name.held_out[0].tolist() == list(range(18, 23))
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 50])

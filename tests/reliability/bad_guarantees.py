@@ -29,7 +29,7 @@ GUARANTEES = [
         "certify",
         lambda s: s.policy.certify((s.pairs[0][:5], s.pairs[1][:5])),
         "5 pairs",
-        "at least 8",
+        "at least 20",
     ),
     *(
         (
@@ -42,9 +42,29 @@ GUARANTEES = [
     ),
     (
         "certify",
-        lambda s: s.policy.certify(s.pairs, cost_range=(0.0, 1e-9)),
+        lambda s: s.policy.certify(s.pairs, cost_range=(0.0, 1e-9), against={}),
         "cost_range is",
         "no cost can leave",
+    ),
+    (
+        "certify",
+        lambda s: s.policy.certify((s.pairs[0][:20], s.pairs[1][:20])),
+        "20 pairs, half of which",
+        "give history=, or at least 40",
+    ),
+    (
+        "optimality_gap",
+        lambda s: of.optimality_gap(s.policy, (s.pairs[0][:3], s.pairs[1][:3])),
+        "3 pairs",
+        "at least 4",
+    ),
+    (
+        "kappa_distance",
+        lambda s: of.kappa_distance(
+            (SETS, np.ones((4, 1))), (np.ones((4, 2, 3)), np.ones((4, 3)))
+        ),
+        "1 numbers an outcome, and 3",
+        "give as many",
     ),
     ("certify", lambda s: s.policy.certify(s.pairs, against=[1]), "against", "mapping"),
     (

@@ -72,6 +72,7 @@ CONFIG = [
     ({"kernel": "enrgy"}, "kernel is 'enrgy'", "'energy'"),
     ({"kernel": 3}, "kernel is 3", "a function"),
     ({"units": "metres"}, "units is 'metres'", "give one of"),
+    ({"rows": "shuffled"}, "rows is 'shuffled'", "give one of"),
     ({"units": ["raw"]}, "units is ['raw']", "give one of"),
     ({"weights": "equl"}, "weights is 'equl'", "give one of"),
     ({"weights": np.ones(2)}, "weights is array", "give one of"),

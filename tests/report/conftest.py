@@ -40,7 +40,8 @@ def mmd():
 def static():
     """Return a policy for three demands by 'static', with weights of its own."""
     data = cep1.sample(40, 1)
-    return fit(data, cep1.build(), method="static", scenarios=4, config=WEIGHTED)
+    options = {"scenarios": 4, "config": WEIGHTED, "regularization": "1x"}
+    return fit(data, cep1.build(), method="static", **options)
 
 
 @pytest.fixture(scope="session")

@@ -57,6 +57,44 @@ def test_the_worst_is_that_of_the_optimal_set_s_vertices(build, count):
     assert worst == pytest.approx(found, rel=1e-5)
 
 
+def _two_goods():
+    """Return a shop of two goods; what is short costs 3, what is left over 1."""
+    m = pyo.ConcreteModel("two goods")
+    m.goods = pyo.Set(initialize=[1, 2])
+    m.demand = pyo.Param(m.goods, initialize=5.0, mutable=True)
+    m.order = pyo.Var(m.goods, bounds=(0, 20))
+    m.short = pyo.Var(m.goods, within=pyo.NonNegativeReals)
+    m.over = pyo.Var(m.goods, within=pyo.NonNegativeReals)
+    m.room = pyo.Constraint(expr=m.order[1] + m.order[2] <= 40)
+    m.balance = pyo.Constraint(
+        m.goods, rule=lambda m, i: m.order[i] + m.short[i] - m.over[i] == m.demand[i]
+    )
+    m.cost = pyo.Objective(expr=sum(m.order[i] + m.short[i] for i in m.goods))
+    csg.annotate(m, first_stage_variables=m.order, uncertain_params=m.demand)
+    return m
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_a_whole_square_of_optima_the_dearest_corner_counts(seed):
+    """Ordering a good costs what being short of it does: up to the least demand."""
+    rng = np.random.default_rng(seed)
+    zeta, omega = rng.uniform(2, 18, (2, 2)), rng.uniform(2, 18, 2)
+    oracle = csg.Oracle(_two_goods())
+
+    best, worst = (
+        float(oracle.loss(zeta[None], omega[None], kind)[0])
+        for kind in ("optimistic", "pessimistic")
+    )
+
+    corners = np.stack(np.meshgrid(*([0.0, low] for low in zeta.min(axis=0))), -1)
+    orders = corners.reshape(-1, 2)
+    dearest = (orders + np.maximum(omega - orders, 0)).sum(axis=1).max()
+    assert worst == pytest.approx(dearest)
+    assert best == pytest.approx(omega.sum())
+    short = (zeta.min(axis=0) > omega).any()
+    assert (worst > best + 1e-6) == short
+
+
 def test_it_is_never_below_the_other_losses():
     oracle = csg.Oracle(newsvendor.build(price=1.9))
     rng = np.random.default_rng(0)

@@ -1,0 +1,45 @@
+"""Sets of outcomes that decide well for all contexts: the best of many draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from pyomo_csg.learn.bodies import centers
+from pyomo_csg.learn.judging import costs_of
+from pyomo_csg.learn.outcomes import evenly
+from pyomo_csg.learn.task import Task
+
+_SETS, _JUDGED = 200, 256
+_SLOW_SETS, _SLOW_JUDGED = (
+    24,
+    64,
+)  # with integer recourse, where every cost is a program
+
+
+def best_sets(
+    task: Task, rows: np.ndarray, count: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return scenarios (count, K, p) whose decisions cost least on some rows.
+
+    Drawn among the rows' outcomes, and the centers of their clusters. The few that decide
+    are often in the tails, where clusters have no center and a descent finds no way.
+    """
+    outcomes, size = task.history.outcomes[rows], task.scenarios
+    slow = task.integer_recourse
+    draws = max(count, _SLOW_SETS if slow else _SETS)
+    few = len(rows) < size
+    picked = [rng.choice(len(rows), size, replace=few) for _ in range(draws)]
+    middles = centers(outcomes, size, int(rng.integers(2**31)))
+    sets = np.concatenate([outcomes[np.array(picked)], middles[None]])
+    # Rounding takes a mean out of Omega where all of a cluster is at its edge.
+    sets = task.omega.project(torch.as_tensor(sets)).numpy()
+    found = task.oracle.solve(sets, on_error="record", progress=False, fresh=True)
+    judged = outcomes[evenly(len(rows), _SLOW_JUDGED if slow else _JUDGED)]
+    costs = costs_of(
+        task.oracle,
+        np.repeat(found.decision, len(judged), axis=0),
+        np.tile(judged, (len(sets), 1)),
+    )
+    means = costs.reshape(len(sets), -1).mean(axis=1)  # the last are those without any
+    return sets[np.argsort(means, kind="stable")[:count]]

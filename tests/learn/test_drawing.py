@@ -1,0 +1,74 @@
+"""The best of many draws of scenarios is found, whatever the model."""
+
+import numpy as np
+import pytest
+
+import pyomo_csg as csg
+from models import newsvendor
+from pyomo_csg.learn import drawing
+from pyomo_csg.learn.bodies import constant_body
+from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.drawing import best_sets
+from pyomo_csg.learn.history import History
+from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.task import Task
+from tests.zoo import ZOO, scenarios
+
+
+def task_on(model, outcomes, count, **config):
+    oracle = csg.Oracle(model)
+    contexts = np.zeros((len(outcomes), 1))
+    history, settings = History(contexts, outcomes), FitConfig(**config)
+    return Task(oracle, history, count, settings, 0, Journal())
+
+
+def mean_cost(task, sets, outcomes):
+    made = task.oracle.solve(sets).decision
+    return [task.oracle.cost(y, outcomes, progress=False).mean() for y in made]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_they_decide_as_well_as_all_outcomes_do(count):
+    demands = np.random.default_rng(0).lognormal(2, 1, (60, 1))
+    task = task_on(newsvendor.build(price=1.4), demands, count)
+    rows = np.arange(60)
+
+    found = best_sets(task, rows, 4, np.random.default_rng(0))
+
+    assert found.shape == (4, count, 1)
+    costs = mean_cost(task, found, demands)
+    assert costs == sorted(costs)
+    whole = task.oracle.solve(demands)
+    assert costs[0] == pytest.approx(whole.value, abs=0.02 * abs(whole.value))
+
+
+def test_only_the_rows_that_are_given_count():
+    demands = np.concatenate([np.full((30, 1), 5.0), np.full((30, 1), 90.0)])
+    task = task_on(newsvendor.build(), demands, 2)
+
+    found = best_sets(task, np.arange(30), 1, np.random.default_rng(0))
+
+    assert found == pytest.approx(np.full((1, 2, 1), 5.0))
+
+
+def test_integer_recourse_has_fewer_draws(monkeypatch):
+    monkeypatch.setattr(drawing, "_SLOW_SETS", 3)
+    monkeypatch.setattr(drawing, "_SETS", 10**6)  # which would take for ever
+    model = ZOO["integers"]()
+    task = task_on(model, scenarios(model, 12), 2)
+
+    found = best_sets(task, np.arange(12), 2, np.random.default_rng(0))
+
+    assert np.isfinite(mean_cost(task, found, task.history.outcomes)).all()
+
+
+@pytest.mark.parametrize("weights", ["equal", "learned"])
+def test_a_body_starts_at_a_set(weights):
+    demands = np.array([[3.0], [8.0], [21.0]])
+    task = task_on(newsvendor.build(), demands, 2, weights=weights)
+
+    body = constant_body(task, demands[:2])
+
+    planned, shares = task.scenarios_on(body, np.arange(3))
+    assert planned == pytest.approx(np.tile(demands[:2], (3, 1, 1)))
+    assert shares == pytest.approx(np.full((3, 2), 0.5))
