@@ -151,6 +151,8 @@ def _call(policy: Policy) -> str:
         return ""
     names = ("scenarios", "method", "regularization", "seed", "solver")
     arguments = {name: repr(identity[name]) for name in names}
+    if policy.context_names is not None:  # the data may have had other columns, too
+        arguments["context"] = repr(list(policy.context_names))
     network = identity["network"]
     if network != "None":  # one of ours by its name; a module of the user's is not here
         arguments["network"] = repr(network) if network.isidentifier() else "..."

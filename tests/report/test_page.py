@@ -12,6 +12,7 @@ from pyomo_csg.comparing import compare
 from pyomo_csg.policy import Policy
 from pyomo_csg.report.content import content_of
 from tests.quick import fit, panels, portfolio
+from tests.report.conftest import days
 from tests.test_policy import infeasible_beyond, papers
 
 
@@ -101,6 +102,17 @@ def test_the_call_gives_the_policy_again(auto, static):
 
     contexts, _ = cep1.sample(5, 3)
     assert np.array_equal(again.scenarios(contexts), static.scenarios(contexts))
+
+
+def test_the_call_names_the_context_that_was_chosen():
+    data = days(40, 1).assign(weekday="Monday")  # which is no number
+    policy = fit(data, method="mmd", context=["rain"])
+
+    called = content_of(policy)["call"].removeprefix("policy = ")
+    again = eval(called, {"csg": csg, "model": newsvendor.build(), "data": data})
+
+    assert again.context_names == policy.context_names == ("rain",)
+    assert np.array_equal(again.scenarios([1.0]), policy.scenarios([1.0]))
 
 
 def test_a_page_is_refused_where_it_cannot_be_written(tmp_path, auto):
