@@ -29,6 +29,21 @@ logger = logging.getLogger(__name__)
 _FAR = 1.1  # times the reach of the history
 _ROUNDING = 1e-9
 _MOST_AT_ONCE = 4096
+_ERROR = "standard error of the difference"
+_BEYOND_MMD = (
+    "buffer",
+    "draws",
+    "encoder",
+    "folds",
+    "head",
+    "loss_epochs",
+    "loss_rate",
+    "noise",
+    "rounds",
+    "starts",
+    "task_epochs",
+    "task_rate",
+)
 
 
 class Policy(Decider):
@@ -142,8 +157,7 @@ class Policy(Decider):
             lines.append(_line("no answer for", f"{summary['unanswered']} programs"))
         lines += _contest(summary)
         lines += _trust(summary.get("trust", {}))
-        for key, value in summary.get("settings", {}).items():
-            lines.append(_line(key, _shown(value)))
+        lines += self._settings_used()
         if "seed" in summary:
             lines.append(_line("seed", summary["seed"]))
         return "\n".join([*lines, *map(str, summary.get("notes", ()))])
@@ -224,6 +238,16 @@ class Policy(Decider):
     def __reduce__(self) -> Any:
         content = cloudpickle.dumps((self.two_stage.model, self.learned))
         return _unpickled, (content, self._settings)
+
+    def _settings_used(self) -> list[str]:
+        """Return the settings that had a part in the fit."""
+        unused = ["hidden" if len(self.context_shape) > 1 else "recurrent"]
+        unused += _BEYOND_MMD if self.method == "mmd" else ()
+        return [
+            _line(name, _shown(value))
+            for name, value in self.learned.summary.get("settings", {}).items()
+            if value is not None and name not in unused
+        ]
 
     def _contexts(self, x: Any) -> tuple[np.ndarray, bool]:
         contexts, one = super()._contexts(x)
@@ -317,11 +341,12 @@ def _contest(summary: Mapping[str, Any]) -> list[str]:
     if not rows:
         return lines
     width = max(len("candidate"), *(len(str(row.get("name"))) for row in rows))
-    lines += ["", f"  {'candidate':{width}}{'loss':>14}{'standard error':>18}"]
+    lines += ["", f"  {'candidate':{width}}{'loss':>14}{_ERROR:>{len(_ERROR) + 4}}"]
     for row in rows:
         mark = "*" if row.get("name") == chosen else " "
         loss, error = (_shown(row.get(key)) for key in ("loss", "standard_error"))
-        lines.append(f"{mark} {row.get('name')!s:{width}}{loss:>14}{error:>18}")
+        name = f"{row.get('name')!s:{width}}"
+        lines.append(f"{mark} {name}{loss:>14}{error:>{len(_ERROR) + 4}}")
     return [*lines, ""]
 
 
