@@ -18,7 +18,8 @@ LARGEST = 1e100  # of a context's number, so that squares are finite
 _MOST_PLACES = 3
 _MOST_COLUMNS = 10
 _TEXT, _DATES, _CATEGORIES = "text", "dates or times", "categories"
-_REMEDIES = {
+_STRAY = "text among numbers"
+ENCODINGS = {
     _TEXT: (
         "encode it as numbers, e.g. pandas.get_dummies, or pandas.to_numeric where the "
         "text is a number"
@@ -28,6 +29,7 @@ _REMEDIES = {
     ),
     _CATEGORIES: "encode it as numbers, e.g. pandas.get_dummies",
 }
+_REMEDIES = {**ENCODINGS, _STRAY: "correct it, or drop the row"}
 
 
 class Side:
@@ -117,8 +119,29 @@ def _not_numbers(column: pd.Series) -> tuple[str, int | None]:
     if not pd.api.types.is_numeric_dtype(dtype):
         for position, value in enumerate(column):
             if not _is_number(value):
-                return _kind(value), position
+                return _fault(column, position)
     return "", None
+
+
+def _fault(column: pd.Series, first: int) -> tuple[str, int]:
+    """Return what a column holds and where: of text, the first that reads as no number."""
+    kind = _kind(column.iloc[first])
+    unread = [i for i, value in enumerate(column) if not _reads_as_number(value)]
+    if kind != _TEXT or not unread:
+        return kind, first
+    kind = _kind(column.iloc[unread[0]])
+    stray = kind == _TEXT and 2 * len(unread) < len(column)
+    return _STRAY if stray else kind, unread[0]
+
+
+def _reads_as_number(value: Any) -> bool:
+    if not isinstance(value, str | bytes):
+        return _is_number(value)
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_number(value: Any) -> bool:

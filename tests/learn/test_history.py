@@ -235,7 +235,7 @@ def test_a_gap_in_a_panel_is_found_by_row_and_step(parts):
     panels = panels.astype(object)
     panels[2, 3, 1] = "x"
     (problem,) = refused(parts, (panels, Y))
-    assert "column 1 holds text, such as 'x' in row 2, step 3; encode" in problem
+    assert "text among numbers, such as 'x' in row 2, step 3; correct" in problem
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,15 @@ def test_outcomes_that_do_not_fit_are_refused(parts, outcomes, words):
         ({"demand[2]": [1, NAN, 2, 3]}, "outcomes: 'demand[2]' is nan in row 1; give"),
         ({"demand[2]": [1, 2, 3, -4]}, "outcomes: 'demand[2]' is -4 in row 3, outside"),
         ({"rain": list("abcd")}, "'rain' holds text, such as 'a' in row 0; encode"),
-        ({"rain": [1, 2, "?", 3]}, "'rain' holds text, such as '?' in row 2; encode"),
+        (
+            {"rain": ["1.5", "2", "?", "-"]},
+            "'rain' holds text, such as '?' in row 2; encode",
+        ),
+        (
+            {"rain": ["1.5", "2", "-", "3"]},
+            "'rain' holds text among numbers, such as '-' in row 2; correct it, or drop",
+        ),
+        ({"rain": [1, 2, "?", 3]}, "text among numbers, such as '?' in row 2; correct"),
         (
             {"rain": pd.Categorical([1, 2, 1, 2])},
             "column 'rain' holds categories; encode it as numbers, e.g. pandas.get_dummies",
