@@ -1,8 +1,9 @@
 """Contextual scenario generation for two-stage stochastic programs in Pyomo."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 import pyomo_csg.transform  # noqa: F401, registers the transformations with Pyomo
-from pyomo_csg import baselines, guarantees
-from pyomo_csg.decision import Decision
 from pyomo_csg.errors import (
     AnnotationError,
     CsgError,
@@ -10,16 +11,20 @@ from pyomo_csg.errors import (
     ModelError,
     SolveError,
 )
-from pyomo_csg.estimator import ScenarioGenerator
-from pyomo_csg.evaluation import Case, Evaluation, evaluate
-from pyomo_csg.fitting import fit
-from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.linear import Linear
-from pyomo_csg.learn.networks import LocationScale
-from pyomo_csg.policy import Policy
-from pyomo_csg.saving import load
-from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel, annotate, from_mpisppy
+
+if TYPE_CHECKING:
+    from pyomo_csg import baselines, guarantees
+    from pyomo_csg.decision import Decision
+    from pyomo_csg.estimator import ScenarioGenerator
+    from pyomo_csg.evaluation import Case, Evaluation, evaluate
+    from pyomo_csg.fitting import fit
+    from pyomo_csg.learn.config import FitConfig
+    from pyomo_csg.learn.linear import Linear
+    from pyomo_csg.learn.networks import LocationScale
+    from pyomo_csg.policy import Policy
+    from pyomo_csg.saving import load
+    from pyomo_csg.solve import Oracle, Solution
 
 __version__ = "0.1.0"
 
@@ -48,3 +53,35 @@ __all__ = [
     "guarantees",
     "load",
 ]
+
+# Imported when they are first asked for: torch and scikit-learn take seconds.
+_LATER = {
+    "baselines": "baselines",
+    "guarantees": "guarantees",
+    "Case": "evaluation",
+    "Decision": "decision",
+    "Evaluation": "evaluation",
+    "FitConfig": "learn.config",
+    "Linear": "learn.linear",
+    "LocationScale": "learn.networks",
+    "Oracle": "solve",
+    "Policy": "policy",
+    "ScenarioGenerator": "estimator",
+    "Solution": "solve",
+    "evaluate": "evaluation",
+    "fit": "fitting",
+    "load": "saving",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{_LATER[name]}")
+    found = module if name == _LATER[name] else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

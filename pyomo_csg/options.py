@@ -6,6 +6,7 @@ import math
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
+METHODS = ("auto", "mmd", "static", "dynamic", "direct")  # of csg.fit
 MOST_SEED = 2**32 - 1  # of scikit-learn
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pyomo_csg.learn.methods import METHODS
+from pyomo_csg import __version__
+from pyomo_csg.options import METHODS
 
 PROGRAM = "pyomo-csg"
 
@@ -28,6 +29,9 @@ examples:
   pyomo-csg decide policy.csg contexts.csv --out decisions.csv
   pyomo-csg evaluate policy.csg heldout.csv
   pyomo-csg report policy.csg heldout.csv --out report.html
+
+commands:
+{{commands}}
 
 'pyomo-csg COMMAND --help' says more.
 exit codes: 0 done, 1 a problem was found, 2 wrong usage, 130 interrupted
@@ -114,19 +118,49 @@ examples:
 Command = Callable[[Any], int]
 
 
-def new_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
-    """Return the parser; its answers have the ``command`` to be called with them."""
-    parser = _parser(argparse.ArgumentParser, PROGRAM, _ALL)
-    parser.set_defaults(debug=False, verbose=False)
-    added = parser.add_subparsers(metavar="COMMAND", required=True)
+def parsed(
+    commands: Mapping[str, Command], arguments: Sequence[str] | None = None
+) -> argparse.Namespace:
+    """Return what was asked for, with the ``command`` to be called with it.
+
+    Options may stand before, between and after what has no name.
+    """
+    parsers = _parsers()
+    asked = _chooser(parsers).parse_args(arguments)
+    one = parsers[asked.name]
+    one.set_defaults(command=commands[asked.name])
+    return one.parse_intermixed_args(asked.arguments)
+
+
+def _chooser(
+    parsers: Mapping[str, argparse.ArgumentParser],
+) -> argparse.ArgumentParser:
+    """Return the parser that only finds out which command is meant."""
+    lines = (
+        f"  {name:10}{str(one.description).splitlines()[0]}"
+        for name, one in parsers.items()
+    )
+    usage = f"{PROGRAM} [-h] [--version] COMMAND ..."
+    text = _ALL.format(commands="\n".join(lines))
+    chooser = _parser(PROGRAM, text, usage=usage)
+    chooser.add_argument(
+        "--version", action="version", version=f"{PROGRAM} {__version__}"
+    )
+    unseen = argparse.SUPPRESS
+    chooser.add_argument("name", metavar="COMMAND", choices=parsers, help=unseen)
+    # Not subparsers: those take nothing without a name after an option.
+    rest = chooser.add_argument("arguments", nargs=argparse.REMAINDER, help=unseen)
+    rest.required = False
+    return chooser
+
+
+def _parsers() -> dict[str, argparse.ArgumentParser]:
+    """Return the parser of each command."""
+    found: dict[str, argparse.ArgumentParser] = {}
 
     def add(name: str, text: str, *parents: argparse.ArgumentParser) -> Any:
-        words = text.partition("\n")[0]
-        one = _parser(
-            added.add_parser, name, text, help=words, parents=[*parents, _every()]
-        )
-        one.set_defaults(command=commands[name])
-        return one
+        found[name] = _parser(f"{PROGRAM} {name}", text, parents=[*parents, _every()])
+        return found[name]
 
     _add_check(add("check", _CHECK, _model(), _annotation(), _solving()))
     _add_fit(add("fit", _FIT, _model(), _annotation(), _solving()))
@@ -136,12 +170,14 @@ def new_parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     _add_report(add("report", _REPORT, *kept))
     demo = add("demo", _DEMO)
     demo.add_argument("--folder", default="csg-demo", help="a new one (%(default)s)")
-    return parser
+    return found
 
 
-def _parser(make: Callable[..., Any], name: str, text: str, **options: Any) -> Any:
+def _parser(name: str, text: str, **options: Any) -> argparse.ArgumentParser:
     kind = argparse.RawDescriptionHelpFormatter
-    return make(name, description=text, formatter_class=kind, **options)
+    return argparse.ArgumentParser(
+        name, description=text, formatter_class=kind, **options
+    )
 
 
 def _parent() -> argparse.ArgumentParser:
@@ -205,6 +241,12 @@ def _solving() -> argparse.ArgumentParser:
 def _add_check(parser: Any) -> None:
     parser.add_argument("data", nargs="?", help="a table of pairs")
     parser.add_argument("--context", action="append", metavar="COLUMN")
+    parser.add_argument(
+        "--lp",
+        metavar="FILE",
+        help="where to write the program of the model's own data, if it cannot be "
+        "solved, such as own.lp",
+    )
 
 
 def _add_fit(parser: Any) -> None:

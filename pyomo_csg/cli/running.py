@@ -9,9 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pyomo_csg.cli.commands import check, decide, evaluate, fit, report
-from pyomo_csg.cli.demo import demo
-from pyomo_csg.cli.parser import PROGRAM, new_parser
+from pyomo_csg.cli.parser import PROGRAM, Command, parsed
 from pyomo_csg.errors import CsgError, ProblemsError
 
 OK, PROBLEM, INTERRUPTED = 0, 1, 130  # and 2, argparse's own, for a wrong usage
@@ -34,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["check", "nowhere.py"])
     1
     """
-    given = new_parser(_COMMANDS).parse_args(arguments)
+    given = parsed(_COMMANDS, arguments)
     with _logging(given.verbose):
         try:
             return given.command(given)
@@ -51,23 +49,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return PROBLEM
 
 
+def _command(name: str) -> Command:
+    """Return a command that is imported when it is called, for --help to be quick."""
+
+    def run(given: Any) -> int:
+        from pyomo_csg.cli import commands
+
+        return getattr(commands, name)(given)
+
+    return run
+
+
 def _demo(given: Any) -> int:
+    from pyomo_csg.cli.demo import demo
+
     return demo(given, lambda arguments: _run(arguments, given))
 
 
 def _run(arguments: Sequence[str], given: Any) -> int:
     """Run another command on behalf of one."""
-    inner = new_parser(_COMMANDS).parse_args(arguments)
+    inner = parsed(_COMMANDS, arguments)
     inner.quiet = given.quiet
     return inner.command(inner)
 
 
-_COMMANDS = {
-    "check": check,
-    "fit": fit,
-    "decide": decide,
-    "evaluate": evaluate,
-    "report": report,
+_COMMANDS: dict[str, Command] = {
+    **{
+        name: _command(name)
+        for name in ("check", "fit", "decide", "evaluate", "report")
+    },
     "demo": _demo,
 }
 

@@ -12,9 +12,8 @@ from torch import nn
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.config import FitConfig, config_of
 from pyomo_csg.learn.linear import Linear
-from pyomo_csg.learn.methods import METHODS
 from pyomo_csg.learn.networks import LocationScale
-from pyomo_csg.options import is_one_of, is_whole, positive_problems
+from pyomo_csg.options import METHODS, is_one_of, is_whole, positive_problems
 
 _BODIES = ("mlp", "lstm", "linear", "constant")
 _OR_AUTO = ", or 'auto'"

@@ -28,7 +28,6 @@ from pyomo_csg.learn.static import GRID, StaticResult, lambda_of, train_static
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trust import examine
 
-METHODS = ("auto", "mmd", "static", "dynamic", "direct")
 _HOLDOUT = 0.2
 
 
