@@ -13,6 +13,7 @@ from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.policy import Policy
 from pyomo_csg.report.contexts import Shown, shown_contexts
 from pyomo_csg.report.deciding import decided
+from pyomo_csg.report.telling import each_warning_once
 from pyomo_csg.report.training import training_curves
 
 _SURE = 0.8
@@ -22,9 +23,15 @@ _THIS = "this policy"
 
 def content_of(policy: Policy, data: Any = None) -> dict[str, Any]:
     """Return what the page's script draws, and the words beside it."""
+    with each_warning_once():
+        return _plain(_content(policy, data))
+
+
+def _content(policy: Policy, data: Any) -> dict[str, Any]:
     pairs = None if data is None else pairs_for(policy, data)
     shown = shown_contexts(policy, pairs)
-    found = {
+    costs = None if data is None else _costs(policy, data)  # first: it warns of all
+    return {
         "model": policy.two_stage.model.name,
         "sense": str(policy.two_stage.sense),
         "lead": _lead(policy),
@@ -33,14 +40,13 @@ def content_of(policy: Policy, data: Any = None) -> dict[str, Any]:
         "training": training_curves(policy.history),
         **decided(policy, shown, pairs),
         "lossNet": policy.learned.summary.get("loss_net"),
-        "costs": None if data is None else _costs(policy, data),
+        "costs": costs,
         "solver": _solver(policy),
         "call": _call(policy),
         "versions": policy.learned.summary.get("versions", {}),
         "fingerprints": _fingerprints(policy.learned.summary),
         "absent": _absent(policy, shown),
     }
-    return _plain(found)
 
 
 def _lead(policy: Policy) -> str:
