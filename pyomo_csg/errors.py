@@ -58,6 +58,8 @@ class SolveError(CsgError):
         Which of a batch's cases, from 0.
     status : str
         ``'infeasible'``, ``'unbounded'``, ``'time limit'``, ...
+    detail : str
+        What else there is to say; often nothing.
     """
 
     def __init__(
@@ -70,11 +72,11 @@ class SolveError(CsgError):
         super().__init__(case, status, detail)
         self.case = case
         self.status = status
-        self._detail = detail
+        self.detail = detail
         self._program = program
 
     def __str__(self) -> str:
-        detail = f" ({self._detail})" if self._detail else ""
+        detail = f" ({self.detail})" if self.detail else ""
         return (
             f"Case {self.case}: {self.status}{detail}. To look at its program, call "
             "error.write('case.lp')"
@@ -85,12 +87,12 @@ class SolveError(CsgError):
         return SolveError(
             self.case if case is None else case,
             self.status,
-            self._detail if detail is None else detail,
+            self.detail if detail is None else detail,
             self._program,
         )
 
     def __reduce__(self) -> Any:
-        return SolveError, (self.case, self.status, self._detail)
+        return SolveError, (self.case, self.status, self.detail)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the program, with the model's own names, to a file such as case.lp."""

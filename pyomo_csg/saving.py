@@ -128,6 +128,23 @@ def load(
     return policy
 
 
+def stages_in(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """Return the first-stage variables and uncertain Params of a file's policy, by name.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Raises
+    ------
+    DataError
+        As of :func:`load`.
+    """
+    content, _ = _read(file_to_read(path))
+    variables, params = content["first_stage_variables"], content["uncertain_params"]
+    return list(map(str, variables)), list(map(str, params))
+
+
 def _content(policy: Policy) -> dict[str, Any]:
     learned, two_stage = policy.learned, policy.two_stage
     return {

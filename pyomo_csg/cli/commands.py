@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from pyomo.core.base.block import BlockData
 
-from pyomo_csg import fitting
 from pyomo_csg.cli.model_file import load_model
 from pyomo_csg.cli.tables import read_table, refuse_unwritable, write_table
-from pyomo_csg.comparing import Comparison, compare
-from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.errors import DataError, ModelError, SolveError, shortlist
+from pyomo_csg.learn.columns import ENCODINGS
 from pyomo_csg.learn.history import history_of
-from pyomo_csg.policy import Policy
-from pyomo_csg.saving import load
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
 
+if TYPE_CHECKING:  # of the rest, what needs torch is imported where it is used
+    from pyomo_csg.comparing import Comparison
+    from pyomo_csg.policy import Policy
 
+_LEAVE_OUT = "leave it out: name the other columns by --context"
+_PROFITS = "the model is maximised, and profits count as negative costs\n"
+
+
+@contextmanager
+def _columns_by_flags() -> Iterator[None]:
+    """Say of a column that is not made of numbers what there is to do here."""
+    try:
+        yield
+    except DataError as error:
+        problems = list(error.problems)
+        for remedy in sorted(ENCODINGS.values(), key=len, reverse=True):
+            problems = [one.replace(remedy, _LEAVE_OUT) for one in problems]
+        raise DataError(error.subject, problems) from error
+
+
+@_columns_by_flags()
 def check(given: Any) -> int:
     """Show a model's stages, solve it once, and look at the data if there is some."""
-    model = _model(given, given.model)
-    two_stage = TwoStageModel(model)
+    refuse_unwritable(given.lp)
+    two_stage = TwoStageModel(_model(given, given.model))
     print(two_stage)
-    own = np.array([[[param.value for param in two_stage.uncertain_params]]])
-    oracle = Oracle(model, given.solver, workers=given.workers)
-    print(f"\n  solved at its own data: {oracle.solve(own).value[0]:.6g}")
+    print(f"\n  solved at its own data: {_own_value(given, two_stage):.6g}")
     if given.data is not None:
         history = history_of(two_stage, read_table(given.data), given.context)
         names = ", ".join(history.context_names or ())
@@ -37,8 +54,11 @@ def check(given: Any) -> int:
     return 0
 
 
+@_columns_by_flags()
 def fit(given: Any) -> int:
     """Learn a policy, save it, and say what was learned."""
+    from pyomo_csg import fitting
+
     refuse_unwritable(given.out)
     policy = fitting.fit(
         _model(given, given.model),
@@ -75,13 +95,16 @@ def decide(given: Any) -> int:
 
 def evaluate(given: Any) -> int:
     """Print mean costs on pairs, and write all costs where that is asked for."""
+    from pyomo_csg.comparing import compare
+
     refuse_unwritable(given.out)
     policies = {path: _policy(given, path) for path in given.policies}
     history = None if given.history is None else read_table(given.history)
     compared = compare(
         policies, read_table(given.data), history, progress=_progress(given)
     )
-    print(_words(compared))
+    maximised = next(iter(policies.values())).two_stage.sense < 0
+    print(_words(compared, maximised))
     if given.out is not None:
         write_table(given.out, compared.costs)
     return 0
@@ -97,16 +120,40 @@ def report(given: Any) -> int:
     return 0
 
 
-def _model(given: Any, path: str | Path) -> BlockData:
-    return load_model(path, given.first_stage or (), given.uncertain or ())
+def _own_value(given: Any, two_stage: TwoStageModel) -> float:
+    """Return the optimal value at the values that the Params have in the model."""
+    own = np.array([[[param.value for param in two_stage.uncertain_params]]])
+    oracle = Oracle(two_stage.model, given.solver, workers=given.workers)
+    try:
+        return oracle.solve(own).value[0]
+    except SolveError as error:
+        look = "--lp own.lp writes the program, to look at"
+        if given.lp is not None:
+            error.write(given.lp)
+            look = f"the program is in '{given.lp}'"
+        subject = f"'{two_stage.model.name}' cannot be solved at its own data"
+        raise ModelError(subject, [f"{_why(error)}; {look}"]) from error
+
+
+def _why(error: SolveError) -> str:
+    if error.status == "infeasible":
+        return "there is no feasible solution for the values that its Params have"
+    detail = f" ({error.detail})" if error.detail else ""
+    return f"it is {error.status}{detail}"
+
+
+def _model(given: Any, path: str | Path, **names: Any) -> BlockData:
+    return load_model(path, given.first_stage or (), given.uncertain or (), **names)
 
 
 def _policy(given: Any, path: str) -> Policy:
+    from pyomo_csg.saving import load, stages_in
+
     beside = Path(path).with_name("model.py")
     if given.model is None and not beside.is_file():
         found = f"there is no '{beside}'; give the policy's model by --model"
         raise DataError(f"'{path}' cannot be used", [found])
-    model = _model(given, given.model or beside)
+    model = _model(given, given.model or beside, otherwise=stages_in(path))
     return load(path, model, solver=given.solver, workers=given.workers)
 
 
@@ -114,7 +161,7 @@ def _progress(given: Any) -> bool:
     return sys.stderr.isatty() and not given.quiet
 
 
-def _words(compared: Comparison) -> str:
+def _words(compared: Comparison, maximised: bool) -> str:
     """Return the table of a comparison, for a terminal."""
     table = compared.table()
     first = table.index[0]
@@ -132,5 +179,5 @@ def _words(compared: Comparison) -> str:
         shown["unsolved"] = table["unsolved"]
     return (
         f"{len(compared.costs)} pairs; costs, lower is better, with standard errors\n"
-        f"difference: pair by pair, from '{first}'\n\n{shown.to_string()}"
+        f"{_PROFITS * maximised}difference: pair by pair, from '{first}'\n\n{shown.to_string()}"
     )

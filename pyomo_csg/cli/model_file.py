@@ -15,14 +15,19 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.base.param import Param
 from pyomo.core.base.var import Var
 
-from pyomo_csg.errors import AnnotationError, ModelError
+from pyomo_csg.errors import AnnotationError, ModelError, shortlist
 from pyomo_csg.stages import annotate
+from pyomo_csg.stages.annotation import is_annotated
 
 _NAME = "csg_model"  # what a file finds in __name__; it is not run as "__main__"
 
 
 def load_model(
-    path: str | Path, first_stage: Sequence[str] = (), uncertain: Sequence[str] = ()
+    path: str | Path,
+    first_stage: Sequence[str] = (),
+    uncertain: Sequence[str] = (),
+    *,
+    otherwise: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> BlockData:
     """Execute a Python file and return its model: what build() returns, or model.
 
@@ -32,11 +37,13 @@ def load_model(
     first_stage, uncertain : sequence of str, optional
         To annotate it by: names of variables and Params, such as ``'x'`` and ``'x[1]'``,
         or patterns of names such as ``'order*'``.
+    otherwise : pair of sequence of str, optional
+        Names of single variables and Params, to annotate it by if nothing else does.
 
     Raises
     ------
     ModelError
-        If it is not there, fails, or has no model.
+        If it is not there, fails, has no model, or one that nothing annotates.
     AnnotationError
         If a name or a pattern stands for nothing.
     """
@@ -55,7 +62,26 @@ def load_model(
             first_stage_variables=_matching(model, Var, first_stage),
             uncertain_params=_matching(model, Param, uncertain),
         )
+    elif isinstance(model, BlockData) and not is_annotated(model):
+        if otherwise is None:
+            raise _unmarked(model, path)
+        annotate(
+            model,
+            first_stage_variables=_single(model, Var, otherwise[0]),
+            uncertain_params=_single(model, Param, otherwise[1]),
+        )
     return model
+
+
+def _unmarked(model: BlockData, path: Path) -> ModelError:
+    variables = [v.name for v in model.component_objects(Var)]
+    params = [p.name for p in model.component_objects(Param) if p.mutable]
+    found = (
+        "name what is decided now by --first-stage, and what is not known yet by "
+        f"--uncertain, or call csg.annotate in '{path}'; its Vars are "
+        f"{shortlist(variables) or 'none'}, its mutable Params {shortlist(params) or 'none'}"
+    )
+    return ModelError(f"'{model.name}' is not annotated", [found])
 
 
 @contextmanager
@@ -103,6 +129,12 @@ def _matching(model: BlockData, kind: type, patterns: Sequence[str]) -> list[Any
             raise AnnotationError(f"Cannot annotate '{model.name}'", [problem])
         found += [known[name] for name in names]
     return found
+
+
+def _single(model: BlockData, kind: type, names: Sequence[str]) -> list[Any]:
+    """Return elements for their names; where there is none, its name."""
+    known = {data.name: data for data in model.component_data_objects(kind)}
+    return [known.get(name, name) for name in names]
 
 
 def _refusal(path: Path, problem: str) -> ModelError:

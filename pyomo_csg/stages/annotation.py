@@ -81,6 +81,13 @@ def annotated(model: BlockData, name: str) -> list[ComponentData] | None:
     return sorted(suffix, key=suffix.__getitem__)
 
 
+def is_annotated(model: Any) -> bool:
+    """Say if somebody has marked anything in a model."""
+    return isinstance(model, BlockData) and any(
+        annotated(model, name) is not None for name in (FIRST_STAGE, UNCERTAIN)
+    )
+
+
 def refuse_unbuilt(model: Any) -> None:
     """Raise unless the model is a Pyomo model with data in it."""
     if not isinstance(model, BlockData):

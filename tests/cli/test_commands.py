@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import pyomo_csg as csg
+from models import cep1
 from pyomo_csg.cli import main
 from pyomo_csg.cli.model_file import load_model
 from pyomo_csg.comparing import compare
@@ -141,7 +142,7 @@ def test_several_policies_are_compared_at_once(folder, capsys):
     (folder / "other.csg").write_bytes((folder / "policy.csg").read_bytes())
     assert main(["evaluate", "policy.csg", "other.csg", "heldout.csv"]) == 0
 
-    other = capsys.readouterr().out.splitlines()[5].split()
+    other = capsys.readouterr().out.splitlines()[6].split()
     assert other[0] == "other.csg" and other[3:] == ["0", "0", "50%"]
 
 
@@ -158,7 +159,12 @@ def test_a_model_that_is_not_annotated_is_by_names_and_patterns(folder, capsys):
     shutil.copy("model.py", "shop.py")
     (folder / "plain.py").write_text(UNMARKED)
     assert main(["check", "plain.py"]) == 1
-    assert "no first-stage variable is annotated" in capsys.readouterr().err
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "'newsvendor' is not annotated" in told
+    assert "by --first-stage, and what is not known yet by --uncertain" in told
+    assert (
+        "its Vars are 'order', 'sold', 'returned', its mutable Params 'demand'" in told
+    )
 
     marks = ["--first-stage", "ord*", "--uncertain", "demand"]
     assert main(["check", "plain.py", *marks]) == 0
@@ -166,6 +172,63 @@ def test_a_model_that_is_not_annotated_is_by_names_and_patterns(folder, capsys):
     assert main([*decided, "--out", "made.csv"]) == 0
     assert main(["decide", "policy.csg", "contexts.csv", "--out", "same.csv"]) == 0
     assert (folder / "made.csv").read_text() == (folder / "same.csv").read_text()
+
+
+def test_a_policy_knows_what_its_model_is_annotated_by(folder):
+    shutil.copy("model.py", "shop.py")
+    (folder / "plain.py").write_text(UNMARKED)
+
+    decided = ["decide", "policy.csg", "contexts.csv"]
+    assert main([*decided, "--model", "plain.py", "--out", "made.csv"]) == 0
+    assert main([*decided, "--out", "same.csv"]) == 0
+    assert (folder / "made.csv").read_text() == (folder / "same.csv").read_text()
+    assert main(["evaluate", "policy.csg", "heldout.csv", "--model", "plain.py"]) == 0
+    assert main(["report", "policy.csg", "--model", "plain.py"]) == 0
+
+
+def test_elements_are_annotated_by_the_names_that_a_policy_keeps(tmp_path):
+    model = cep1.build()
+    names = [
+        [data.name for data in found]
+        for found in (
+            csg.TwoStageModel(model).first_stage_variables,
+            csg.TwoStageModel(model).uncertain_params,
+        )
+    ]
+    path = tmp_path / "plain.py"
+    path.write_text(
+        "from models import cep1\nmodel = cep1.build()\n"
+        "model.del_component('csg_first_stage_variables')\n"
+        "model.del_component('csg_uncertain_params')\n"
+    )
+
+    found = csg.TwoStageModel(load_model(path, otherwise=names))
+
+    assert [v.name for v in found.first_stage_variables] == names[0]
+    assert [p.name for p in found.uncertain_params] == names[1]
+    with pytest.raises(csg.AnnotationError, match="has no component 'y'"):
+        load_model(path, otherwise=(["y"], names[1]))
+
+
+def test_tables_may_follow_options(folder, capsys):
+    marks = ["--first-stage", "ord*", "--uncertain", "demand"]
+    assert main(["check", "model.py", *marks, "history.csv"]) == 0
+    assert "40 pairs in 'history.csv'" in capsys.readouterr().out
+    assert main(["report", "policy.csg", "--model", "model.py", "heldout.csv"]) == 0
+    assert '"pairs": 25' in (folder / "policy.html").read_text()
+    made = ["--out", "made.csv"]
+    assert main(["evaluate", *made, "policy.csg", "--quiet", "heldout.csv"]) == 0
+
+
+def test_evaluate_says_that_profits_are_negative_costs(folder, capsys):
+    words = "the model is maximised, and profits count as negative costs"
+    assert main(["evaluate", "policy.csg", "heldout.csv"]) == 0
+    assert words in capsys.readouterr().out.splitlines()
+
+    model = (folder / "model.py").read_text().replace("pyo.maximize", "pyo.minimize")
+    (folder / "model.py").write_text(model)
+    assert main(["evaluate", "policy.csg", "heldout.csv"]) == 0
+    assert words not in capsys.readouterr().out
 
 
 def test_the_demo_tells_its_story(folder, capsys, monkeypatch):

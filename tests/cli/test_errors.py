@@ -108,6 +108,102 @@ def test_what_cannot_be_is_said_in_one_line(folder, capsys, what):
     assert sorted(os.listdir()) == before
 
 
+NEED = "m.need = pyo.Constraint(expr=m.order >= 1000)\n    m.stock ="
+
+
+def test_a_model_that_its_own_data_makes_infeasible_is_told_and_written(folder, capsys):
+    model = (folder / "model.py").read_text().replace("m.stock =", NEED)
+    (folder / "model.py").write_text(model)
+
+    assert main(["check", "model.py"]) == 1
+    assert capsys.readouterr().err == (
+        "pyomo-csg: 'newsvendor' cannot be solved at its own data: there is no feasible "
+        "solution for the values that its Params have; --lp own.lp writes the program, "
+        "to look at\n"
+    )
+    assert main(["check", "model.py", "--lp", "own.lp"]) == 1
+    assert "the program is in 'own.lp'" in capsys.readouterr().err
+    assert "need" in (folder / "own.lp").read_text()
+
+
+def test_a_report_warns_once(folder, capsys):
+    model = (folder / "model.py").read_text()
+    need = NEED.replace("1000", "1000 * m.demand")
+    (folder / "model.py").write_text(model.replace("m.stock =", need))
+
+    assert main(["report", "policy.csg"]) == 0
+
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "contexts have no optimal decision" in told
+
+
+def test_a_column_that_is_no_number_is_to_be_left_out_by_a_flag(folder, capsys):
+    dates = pd.date_range("2024-01-01", periods=40)
+    table = pd.read_csv("history.csv").assign(day=dates)
+    table.to_csv("history.csv", index=False)
+    outputs = ["--out", "mine.csg"]
+
+    for command in (["check"], ["fit", *outputs]):
+        assert main([*command, "model.py", "history.csv"]) == 1
+        (told,) = capsys.readouterr().err.splitlines()
+        assert "'day' holds text, such as '2024-01-01' in row 0; leave it out" in told
+        assert "by --context" in told and "pandas" not in told
+    known = ["--context", "rain", "--context", "temperature"]
+    assert main(["check", "model.py", "history.csv", *known]) == 0
+
+
+def test_a_stray_cell_of_a_table_is_found(folder, capsys):
+    table = pd.read_csv("history.csv").astype({"rain": object})
+    table.loc[3, "rain"] = "-"
+    table.to_csv("history.csv", index=False)
+
+    assert main(["check", "model.py", "history.csv"]) == 1
+    assert "'rain' holds text among numbers, such as '-' in row 3; correct it" in (
+        capsys.readouterr().err
+    )
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"pyomo-csg {csg.__version__}\n"
+
+
+def test_help_waits_for_no_torch():
+    program = (
+        "import sys\nfrom pyomo_csg.cli import main\n"
+        "try:\n    main(['--help'])\n"
+        "finally:\n    print(*{'torch', 'sklearn'} & set(sys.modules), file=sys.stderr)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=env,
+    )
+    assert done.stderr == "\n" and "usage: pyomo-csg" in done.stdout
+
+
+def test_an_interrupt_while_modules_are_imported_is_one_line(
+    folder, capsys, monkeypatch
+):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "pyomo_csg.cli.commands", raising=False)
+    monkeypatch.delattr("pyomo_csg.cli.commands", raising=False)
+    monkeypatch.setattr(
+        "importlib._bootstrap_external.SourceLoader.get_code", interrupted
+    )
+
+    assert main(["check", "model.py"]) == 130
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told == "pyomo-csg: interrupted; no file is left half-written"
+
+
 def test_a_column_that_a_decision_would_hide_is_refused(folder, capsys):
     pd.read_csv("contexts.csv").assign(order=1.0).to_csv("contexts.csv", index=False)
 

@@ -69,7 +69,7 @@ LOADING = [
     ("options", {"options": {"time": 1}}, "'time'", "manual"),
 ]
 TABLES = {
-    "text.csv": ("rain,price,demand\nmuch,1,2\nlittle,1,2\n", "'rain'", "get_dummies"),
+    "text.csv": ("rain,price,demand\nmuch,1,2\nlittle,1,2\n", "'rain'", "--context"),
     "empty.csv": ("", "empty.csv", "a CSV with a header"),
     "header.csv": ("rain,price,demand\n", "it is empty", "at least 2 pairs"),
     "one.csv": ("rain,price,demand\n1,2,3\n", "only 1 pair", "at least 2 pairs"),
