@@ -25,22 +25,23 @@ if TYPE_CHECKING:  # of the rest, what needs torch is imported where it is used
     from pyomo_csg.policy import Policy
 
 _LEAVE_OUT = "leave it out: name the other columns by --context"
+_NUMBERS = "give numbers, as the policy learned from"
 _PROFITS = "the model is maximised, and profits count as negative costs\n"
 
 
 @contextmanager
-def _columns_by_flags() -> Iterator[None]:
+def _of_text(here: str) -> Iterator[None]:
     """Say of a column that is not made of numbers what there is to do here."""
     try:
         yield
     except DataError as error:
         problems = list(error.problems)
         for remedy in sorted(ENCODINGS.values(), key=len, reverse=True):
-            problems = [one.replace(remedy, _LEAVE_OUT) for one in problems]
+            problems = [one.replace(remedy, here) for one in problems]
         raise DataError(error.subject, problems) from error
 
 
-@_columns_by_flags()
+@_of_text(_LEAVE_OUT)
 def check(given: Any) -> int:
     """Show a model's stages, solve it once, and look at the data if there is some."""
     refuse_unwritable(given.lp)
@@ -54,7 +55,7 @@ def check(given: Any) -> int:
     return 0
 
 
-@_columns_by_flags()
+@_of_text(_LEAVE_OUT)
 def fit(given: Any) -> int:
     """Learn a policy, save it, and say what was learned."""
     from pyomo_csg import fitting
@@ -81,6 +82,7 @@ def fit(given: Any) -> int:
     return 0
 
 
+@_of_text(_NUMBERS)
 def decide(given: Any) -> int:
     """Write a table of decisions; 1 if some context has none."""
     refuse_unwritable(given.out)
@@ -93,6 +95,7 @@ def decide(given: Any) -> int:
     return int(decisions.isna().any(axis=None))
 
 
+@_of_text(_NUMBERS)
 def evaluate(given: Any) -> int:
     """Print mean costs on pairs, and write all costs where that is asked for."""
     from pyomo_csg.comparing import compare
@@ -110,6 +113,7 @@ def evaluate(given: Any) -> int:
     return 0
 
 
+@_of_text(_NUMBERS)
 def report(given: Any) -> int:
     """Write a policy's page."""
     page = given.out or Path(given.policy).with_suffix(".html")

@@ -151,6 +151,11 @@ def test_a_column_that_is_no_number_is_to_be_left_out_by_a_flag(folder, capsys):
     known = ["--context", "rain", "--context", "temperature"]
     assert main(["check", "model.py", "history.csv", *known]) == 0
 
+    pd.read_csv("contexts.csv").assign(rain="much").to_csv("contexts.csv")
+    assert main(["decide", "policy.csg", "contexts.csv"]) == 1
+    told = capsys.readouterr().err
+    assert "'rain' holds text, such as 'much' in row 0; give numbers, as the" in told
+
 
 def test_a_stray_cell_of_a_table_is_found(folder, capsys):
     table = pd.read_csv("history.csv").astype({"rain": object})
