@@ -17,7 +17,7 @@ from pyomo.core.base.var import Var
 
 from pyomo_csg.errors import AnnotationError, ModelError, shortlist
 from pyomo_csg.stages import annotate
-from pyomo_csg.stages.annotation import is_annotated
+from pyomo_csg.stages.annotation import is_annotated, refuse_unbuilt
 
 _NAME = "csg_model"  # what a file finds in __name__; it is not run as "__main__"
 
@@ -62,7 +62,8 @@ def load_model(
             first_stage_variables=_matching(model, Var, first_stage),
             uncertain_params=_matching(model, Param, uncertain),
         )
-    elif isinstance(model, BlockData) and not is_annotated(model):
+    elif not is_annotated(model):
+        refuse_unbuilt(model)
         if otherwise is None:
             raise _unmarked(model, path)
         annotate(

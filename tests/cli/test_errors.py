@@ -22,6 +22,10 @@ MODELS = {
     "failing.py": ("def build():\n    return 1 / 0", "ZeroDivisionError in line 2"),
     "asking.py": ("def build(size):\n    pass", "missing 1 required positional"),
     "leaving.py": ("import sys\nsys.exit('no data')", "SystemExit in line 2: no data"),
+    "abstract.py": (
+        "import pyomo.environ as pyo\nmodel = pyo.AbstractModel()",
+        "it is an AbstractModel",
+    ),
     "number.py": ("model = 3", "an object of type int was given"),
 }
 
