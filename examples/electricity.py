@@ -63,7 +63,8 @@ def main():
     contexts, outcomes, moment = pairs()
     week = WEEK // STEP
     first = 7 * week
-    options = {"scenarios": 5, "config": csg.FitConfig(folds=3, starts=2)}
+    settings = csg.FitConfig(folds=3, starts=2, rows="series")
+    options = {"scenarios": 5, "config": settings}
     if given.quick:
         contexts, outcomes, first = contexts[:96], outcomes[:96], week
         options = {"scenarios": 3, "method": "mmd", "config": {"mmd_epochs": 4}}

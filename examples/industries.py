@@ -86,7 +86,8 @@ def main():
     given = parser(__doc__.splitlines()[0]).parse_args()
     contexts, outcomes = pairs()
     first, every = 40 * YEAR, 10 * YEAR
-    options = {"scenarios": 20, "config": csg.FitConfig(folds=3, starts=2)}
+    settings = csg.FitConfig(folds=3, starts=2, rows="series")
+    options = {"scenarios": 20, "config": settings}
     if given.quick:
         contexts, outcomes, first = contexts[:66], outcomes[:66], 5 * YEAR
         options = {"scenarios": 5, "method": "mmd", "config": {"mmd_epochs": 2}}

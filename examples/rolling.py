@@ -19,12 +19,18 @@ RIVALS = {
 }
 
 
+def _folder(name):
+    path = Path(name)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def parser(about):
     """Return a parser of what all examples take."""
     found = argparse.ArgumentParser(description=about)
     found.add_argument("--quick", action="store_true", help="a few seconds, to try it")
     found.add_argument(
-        "--folder", type=Path, default=Path(), help="for what is written"
+        "--folder", type=_folder, default=Path(), help="for what is written"
     )
     return found
 

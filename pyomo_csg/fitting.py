@@ -73,7 +73,7 @@ def fit(
     context : str or list of str, optional
         The DataFrame's columns that are the context.
     network : str, Module, LocationScale or Linear, optional
-        ``'mlp'`` (default), ``'lstm'`` (default for panels), ``'linear'``,
+        ``'mlp'`` (default), ``'lstm'`` (default for panels), ``'linear'`` (Linear()),
         ``'constant'``; a module of your own from standardised contexts (B, d) to numbers
         (B, K, p), which the Params' domains then bound; a :class:`LocationScale`; or a
         :class:`Linear`, whose weights are bounded.

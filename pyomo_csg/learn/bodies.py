@@ -59,13 +59,15 @@ def constant_body(task: Task, scenarios: np.ndarray) -> Constant:
 def _made(task: Task, kind: str | Linear, inputs: int) -> nn.Module:
     """Return a body as torch's random numbers make it."""
     shape, config = task.shape, task.config
+    if kind == "linear":
+        kind = Linear()
     if isinstance(kind, Linear):
         return BoundedLinear(inputs, shape, kind.bound)
     if kind == "constant":
         return Constant(shape)
     if kind == "lstm":
         return Recurrent(inputs, shape, config.recurrent)
-    return Feedforward(inputs, shape, config.hidden if kind == "mlp" else ())
+    return Feedforward(inputs, shape, config.hidden)
 
 
 def free_outcomes(task: Task, rows: np.ndarray) -> np.ndarray:

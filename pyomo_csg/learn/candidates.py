@@ -128,10 +128,13 @@ class Candidates:
         """The candidate that is taken unless another is clearly better.
 
         Where the user gives the law, atoms on the task loss have little to get wrong, and
-        the few held-out errors that cost much cannot tell them from the others.
+        the few held-out errors that cost much cannot tell them from the others. In a
+        series, what context told of some stretches may not hold for the next.
         """
-        given = self._head is not None and self.has_gradient
-        return "location-scale" if given else None
+        if self._head is not None:
+            return "location-scale" if self.has_gradient else None
+        series = self._task.config.rows == "series" and not self._task.history.panels
+        return "constant" if series else None
 
     def mmd(self) -> Candidate:
         """Networks on the MMD loss."""

@@ -41,7 +41,8 @@ class FitConfig:
         ``'equal'``, or ``'learned'``: a softmax over the scenarios, by context.
     rows : str
         ``'independent'``, so that any of them can be held out at random, or a
-        ``'series'`` in time, of which stretches are. Panels are taken as the latter.
+        ``'series'`` in time, of which stretches are; then ``'auto'`` takes constant
+        scenarios unless another candidate is clearly better. Panels are held out so, too.
     batch : int
         Rows a step.
     mmd_epochs, task_epochs, loss_epochs : int

@@ -15,9 +15,8 @@ from models import cep1, newsvendor
 PROBLEMS = {"newsvendor": newsvendor, "cep1": cep1}
 NETWORKS = {
     "MLP": None,
-    "linear": "linear",
     "bound 4": csg.Linear(4.0),
-    "bound 2": csg.Linear(2.0),
+    "'linear', bound 2": "linear",
     "bound 1": csg.Linear(1.0),
     "constant": "constant",
 }

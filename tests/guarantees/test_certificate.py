@@ -10,6 +10,7 @@ import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.deciding import Decider
 from pyomo_csg.guarantees import mean_interval
+from pyomo_csg.guarantees.pairs import costs_of
 from pyomo_csg.guarantees.rivals import usual_rivals
 from pyomo_csg.learn.history import History
 from tests.quick import fit, maximised
@@ -107,6 +108,14 @@ def test_a_range_gives_bounds_without_a_law(policy, held_out):
     found = policy.certify(held_out, cost_range=(-3.0, 54.0), against={})
     assert found.cost.method == "bernstein" and found.cost.upper > 4
     assert "whatever the law of costs" in str(found)
+
+
+def test_a_rival_s_cost_out_of_the_range_is_refused(policy, held_out):
+    costs, dear = costs_of(policy, History(*held_out)), Fixed(500.0)
+    mine = {"cost_range": (float(costs.min()) - 1, float(costs.max()) + 1)}
+    assert policy.certify(held_out, against={}, gaps=False, **mine).cost.method
+    with pytest.raises(csg.DataError, match="no cost can leave"):
+        policy.certify(held_out, against={"dear": dear}, gaps=False, **mine)
 
 
 def test_a_model_that_is_maximised_earns_what_the_other_costs(history, held_out):

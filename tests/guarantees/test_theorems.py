@@ -117,9 +117,16 @@ def test_the_approximate_loss_s_terms_are_those_of_the_fit(linear, pairs):
     bound = approximate_bound(linear, pairs, support=SUPPORT)
     terms, net = _terms(bound), linear.learned.summary["trust"]
     assert terms["Loss-Net's error"] == net["error"]
-    assert terms["mean expected loss"] == net["expected_here"]
+    assert terms["mean expected loss"] == net["expected"]
+    assert net["pairs"] == len(pairs[0])
     assert terms["shift"] >= net["wasserstein"] * net["lipschitz"]
     assert bound.culprit.name == "complexity of Loss-Nets" and bound.vacuous
+
+
+def test_the_approximate_bound_is_of_the_pairs_that_were_fitted_to(linear, pairs):
+    more = [np.concatenate([part, part]) for part in pairs]
+    with pytest.raises(csg.DataError, match="the policy was fitted to"):
+        approximate_bound(linear, tuple(more), support=SUPPORT)
 
 
 def test_bounds_are_never_seen_violated():
@@ -127,13 +134,15 @@ def test_bounds_are_never_seen_violated():
     contexts, demands = newsvendor.sample(400, seed=100)
     for seed in range(6):
         pairs = newsvendor.sample(20, seed=seed)
-        policy = fit(pairs, method="mmd", network=csg.Linear(bound=0.8))
+        options = {"network": csg.Linear(bound=0.8), "regularization": "1x"}
+        policy = fit(pairs, method="static", **options)
         scenarios = policy.scenarios(contexts)
         losses = policy.oracle.loss(scenarios, demands)
         unit = policy.network.head.omega.spread.numpy()
         scaled = [torch.as_tensor(a / unit) for a in (scenarios, demands)]
         near = {"support": SUPPORT, "radius": 12.0}
         assert task_bound(policy, pairs, **near).total >= losses.mean()
+        assert approximate_bound(policy, pairs, **near).total >= losses.mean()
         assert mmd_bound(policy, pairs, **near).total >= float(mmd_loss(*scaled).mean())
 
 

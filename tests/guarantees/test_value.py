@@ -38,6 +38,15 @@ def test_who_decides_on_the_average_year_captures_nothing():
     assert found.captured == pytest.approx(0.0, abs=1e-9)
 
 
+def test_where_uncertainty_is_worth_nothing_nothing_is_captured():
+    """With one outcome the mean is all that may happen."""
+    found = conditional_values(Knowing([0]), [([0.0], farmer.scenarios()[[0]])])
+    assert found.vss == pytest.approx(0.0, abs=1e-6)
+    found.table["vss"] = -1.0
+    assert np.isnan(found.captured)
+    assert "there is nothing for a policy to capture" in str(found)
+
+
 def test_weights_count():
     doubled = farmer.scenarios()[[0, 1, 1, 2]]
     one = conditional_values(Knowing(), [([0.0], doubled)])

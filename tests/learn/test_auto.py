@@ -227,3 +227,24 @@ def test_integer_models_are_judged_by_what_a_forest_finds_likely():
         for y, omegas in zip(decisions, outcomes, strict=True)
     ]
     assert by_hand == pytest.approx(np.array(costs), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "trusted"), [("series", "constant"), ("independent", None)]
+)
+def test_in_a_series_constant_scenarios_are_trusted(rows, trusted):
+    task = task_on(ZOO["newsvendor"](), rows=rows)
+    assert Candidates(task, folds_of(task), "mlp").trusted == trusted
+
+
+def test_a_loss_net_that_won_is_examined():
+    task = task_on(cost_only())
+    folds = folds_of(task)
+    found = list(Candidates(task, folds, "mlp").each())
+
+    told = {one.name: one.trusted() for one in found}
+
+    assert told["mmd"] == told["constant"] == {}
+    assert told["Loss-Net 1x"]["trust"]["pairs"] == len(task.history)
+    contest = learn_auto(task, "mlp").contest
+    assert ("trust" in contest) == contest["chosen"].startswith("Loss-Net")

@@ -6,10 +6,11 @@ import torch
 from torch import nn
 
 from pyomo_csg.learn.bodies import centers, dearest, free_outcomes, new_body
+from pyomo_csg.learn.linear import BoundedLinear, Linear
 from pyomo_csg.learn.networks import Constant, Feedforward, Recurrent
 from tests.learn.test_mmd import task_on
 
-KINDS = {"mlp": Feedforward, "linear": Feedforward, "constant": Constant}
+KINDS = {"mlp": Feedforward, "linear": BoundedLinear, "constant": Constant}
 
 
 def clustered(counts=(30, 10), at=(5.0, 20.0), **config):
@@ -39,13 +40,12 @@ def test_a_body_starts_at_the_clusters_of_the_outcomes(kind):
 
 def test_a_kind_has_its_layers():
     task = clustered(hidden=(7, 3))
-    layers = [
-        [part.out_features for part in body.modules() if isinstance(part, nn.Linear)]
-        for body in (
-            new_body(task, kind, None, task.rng("start")) for kind in ("mlp", "linear")
-        )
-    ]
-    assert layers == [[7, 3, 2], [2]]
+    mlp, linear = (
+        new_body(task, kind, None, task.rng("start")) for kind in ("mlp", "linear")
+    )
+    layers = [part for part in mlp.modules() if isinstance(part, nn.Linear)]
+    assert [layer.out_features for layer in layers] == [7, 3, 2]
+    assert linear.bound == Linear().bound
 
 
 def test_a_panel_is_read_by_an_lstm():

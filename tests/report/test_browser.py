@@ -74,6 +74,8 @@ def test_the_picker_changes_the_chart_and_the_decision(opened, mmd, held_out):
     options[4].click()
 
     x = chosen(options[4].text, held_out)
+    picked = page.find_element("id", "picked").get_attribute("textContent")
+    assert picked == options[4].text
     assert places(page) != before
     assert order(page) == pytest.approx(mmd.decide(x)["order"], rel=1e-3)
     shown = page.find_elements("css selector", "#scenario-table td")

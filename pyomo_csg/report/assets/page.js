@@ -23,6 +23,7 @@ const middle = (sorted) => sorted[Math.floor(sorted.length / 2)];
 function show(index) {
   const context = content.contexts[index];
   byId("context").value = String(index);
+  byId("picked").textContent = context.name;  // which a narrow picker cuts off
   forget();  // of the chart before
   forget = drawScenarios(byId("scenarios"), content, context);
   byId("decision").replaceChildren(decisionTable(content, context), html("p", {}, decisionWords(context)));
@@ -63,12 +64,14 @@ function costs() {
     `On the ${found.pairs} pairs that were given; on pairs that were learned from, costs flatter. The other two learned from these pairs, each fifth from the other four.${sign}${dearer}`;
   drawCosts(byId("cdf"), found, STYLES);
   byId("cdf").after(html("p", { class: "legend" }, ...found.table.map((row, i) => html("span", { class: `key ${STYLES[i]}` }, row.name))));
+  const failed = found.table.some((row) => row.unsolved);
   const rows = found.table.map((row, i) => [
     row.name, `${shown(row.mean)} ± ${shown(row.standard_error, 2)}`,
     i ? `${shown(row.difference)} ± ${shown(row.difference_error, 2)}` : "",
-    i ? `${Math.round(100 * row.first_better)} %` : "", row.unsolved ? String(row.unsolved) : "",
+    i ? `${Math.round(100 * row.first_better)} %` : "", ...(failed ? [String(row.unsolved)] : []),
   ]);
-  byId("cost-table").append(table([["decision", "mean cost ± standard error", "more than this policy", "this policy is better", "unsolved"], ...rows], found.table[0].name));
+  const heads = ["decision", "mean cost ± standard error", "more than this policy", "this policy is better", ...(failed ? ["unsolved"] : [])];
+  byId("cost-table").append(table([heads, ...rows], found.table[0].name));
 }
 
 function contest() {
