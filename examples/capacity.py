@@ -24,7 +24,7 @@ INDICATORS = ["orders", "prices", "stocks", "mood"]
 
 def write_sample(folder, history, today):
     """Write a made-up history of four indicators, and three days to decide for."""
-    for name, rows, seed in ((history, 250, 1), (today, 3, 2)):
+    for name, rows, seed in ((history, 600, 1), (today, 3, 2)):
         contexts, demands = cep1.sample(rows, seed)
         table = pd.DataFrame(contexts, columns=INDICATORS)
         if name == history:
