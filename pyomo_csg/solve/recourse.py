@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ _MOST_BASES = 512
 _TRIALS, _WORTH = 40, 3  # after so many bases, each must have answered so many cases
 _ROW = 1e-9
 _PRICE = 1e-12  # relative to the largest cost: below it a price is none
-_CHUNK = 8_192
+_FIRST, _NUMBERS = 4_096, 500_000  # cases that bases are learned from; sides at once
 
 
 class Prices:
@@ -108,6 +108,7 @@ class RecourseSolver:
             and compiled.recourse_cost.linear.certain_at(self.layout.recourse_columns)
         )
         self._bases: list[Basis] = []
+        self._matrix: np.ndarray | None = None
 
     def costs(
         self, decisions: np.ndarray, outcomes: np.ndarray
@@ -115,8 +116,8 @@ class RecourseSolver:
         """Return h(y) + Q(y, omega) (n,) and the cases that have no answer."""
         costs = np.full(len(decisions), np.nan)
         troubles: dict[int, SolverTrouble] = {}
-        for start in range(0, len(decisions), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        for part in self._parts(len(decisions)):
+            start = part.start
             blocks = evaluate(self._compiled, outcomes[part])
             bad = blocks.unusable()
             good = np.flatnonzero(~bad)
@@ -128,6 +129,15 @@ class RecourseSolver:
             troubles.update((start + int(good[i]), t) for i, t in failed.items())
             troubles.update((start + int(i), bad_data()) for i in np.flatnonzero(bad))
         return costs, troubles
+
+    def _parts(self, count: int) -> Iterator[slice]:
+        """Cut cases: first a few, from which bases are learned, then as many as fit a cache."""
+        most = max(_FIRST, _NUMBERS // max(1, self.layout.rows))
+        start = 0
+        while start < count:
+            end = start + (most if start else _FIRST)
+            yield slice(start, end)
+            start = end
 
     def gradients(
         self, decisions: np.ndarray, outcomes: np.ndarray, smooth: np.ndarray
@@ -329,7 +339,10 @@ class RecourseSolver:
         is_basic = np.zeros(columns + self.layout.rows, bool)
         is_basic[np.where(basics < 0, columns - 1 - basics, basics)] = True
         basic, nonbasic = np.flatnonzero(is_basic), np.flatnonzero(~is_basic)
-        matrix = np.hstack([self.layout.matrix(entries), -np.eye(self.layout.rows)])
+        if self._matrix is None:  # it is certain, or no basis would be kept
+            slacks = -np.eye(self.layout.rows)
+            self._matrix = np.hstack([self.layout.matrix(entries), slacks])
+        matrix = self._matrix
         try:
             response = -np.linalg.solve(matrix[:, basic], matrix[:, nonbasic])
         except np.linalg.LinAlgError:
