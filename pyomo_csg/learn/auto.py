@@ -42,7 +42,7 @@ def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
     contest = compared(names, losses, contenders.trusted)
     best = names.index(contest["chosen"])
     winner = candidates[best]
-    contest.update(winner.trusted())
+    contest.update(winner.examined())
     network = task.network(winner.bodies[-1], winner.heads[-1])
     return Found(network, contest, lambda: losses[best])
 

@@ -44,15 +44,21 @@ def new_body(
         return body
     start = centers(points, task.scenarios, number)
     if task.config.weights == "learned":
-        start = np.hstack([start, _log_shares(points, start)])
+        start = np.hstack([start, np.log(shares_of(points, start))[:, None]])
     body.start_at(torch.as_tensor(start))
     return body
 
 
-def constant_body(task: Task, scenarios: np.ndarray) -> Constant:
-    """Return a body that gives scenarios (K, p), equally weighted, after any context."""
+def constant_body(task: Task, scenarios: np.ndarray, weights: np.ndarray) -> Constant:
+    """Return a body that gives scenarios (K, p) after any context.
+
+    Their weights (K,) count where weights are learned.
+    """
     body = Constant(task.shape)
-    body.start_at(task.omega.inverse(torch.as_tensor(scenarios)))
+    start = task.omega.inverse(torch.as_tensor(scenarios))
+    if task.config.weights == "learned":
+        start = torch.hstack([start, torch.as_tensor(np.log(weights))[:, None]])
+    body.start_at(start)
     return body
 
 
@@ -103,11 +109,11 @@ def dearest(task: Task, rows: np.ndarray) -> np.ndarray:
     return most[-max(1, round(_DEAR * len(rows))) :]
 
 
-def _log_shares(points: np.ndarray, middles: np.ndarray) -> np.ndarray:
-    """Return the logarithms (K, 1) of the shares of points that are nearest to each."""
+def shares_of(points: np.ndarray, middles: np.ndarray) -> np.ndarray:
+    """Return the shares (K,), none of them zero, of points that are nearest to each."""
     nearest = pairwise_distances_argmin(points, middles)
     counts = np.bincount(nearest, minlength=len(middles)) + 1.0
-    return np.log(counts / counts.sum())[:, None]
+    return counts / counts.sum()
 
 
 def centers(points: np.ndarray, count: int, seed: int) -> np.ndarray:

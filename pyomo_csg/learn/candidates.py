@@ -54,14 +54,14 @@ class Candidate:
     name : str
     bodies : list of Module
     heads : list of Head
-    trusted : callable, optional
+    examined : callable, optional
         Returns what a report says of the Loss-Net that the last body followed.
     """
 
     name: str
     bodies: list[nn.Module]
     heads: list[Any] = field(default_factory=list)
-    trusted: Callable[[], dict[str, Any]] = dict
+    examined: Callable[[], dict[str, Any]] = dict
 
 
 class Candidates:
@@ -154,9 +154,9 @@ class Candidates:
         """Return the best of many draws of scenarios, so many for each part."""
         task = self._task
         return [
-            constant_body(task, scenarios)
+            constant_body(task, *best)
             for rows in self._folds.rows
-            for scenarios in best_sets(task, rows, starts, task.rng("constant draws"))
+            for best in best_sets(task, rows, starts, task.rng("constant draws"))
         ]
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from pyomo_csg.learn.bodies import centers
+from pyomo_csg.learn.bodies import centers, shares_of
 from pyomo_csg.learn.judging import costs_of
 from pyomo_csg.learn.outcomes import evenly
 from pyomo_csg.learn.task import Task
@@ -19,11 +19,12 @@ _SLOW_SETS, _SLOW_JUDGED = (
 
 def best_sets(
     task: Task, rows: np.ndarray, count: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Return scenarios (count, K, p) whose decisions cost least on some rows.
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return scenarios (K, p) and weights (K,) whose decisions cost least on some rows.
 
     Drawn among the rows' outcomes, and the centers of their clusters. The few that decide
     are often in the tails, where clusters have no center and a descent finds no way.
+    Where weights are learned, they are the shares of outcomes that are nearest to each.
     """
     outcomes, size = task.history.outcomes[rows], task.scenarios
     slow = task.integer_recourse
@@ -34,7 +35,17 @@ def best_sets(
     sets = np.concatenate([outcomes[np.array(picked)], middles[None]])
     # Rounding takes a mean out of Omega where all of a cluster is at its edge.
     sets = task.omega.project(torch.as_tensor(sets)).numpy()
-    found = task.oracle.solve(sets, on_error="record", progress=False, fresh=True)
+    weights = np.full(sets.shape[:2], 1 / size)
+    if task.config.weights == "learned":
+        unit = task.omega.spread.numpy()
+        weights = np.array([shares_of(outcomes / unit, one / unit) for one in sets])
+    found = task.oracle.solve(
+        sets,
+        task.solver_weights(weights),
+        on_error="record",
+        progress=False,
+        fresh=True,
+    )
     judged = outcomes[evenly(len(rows), _SLOW_JUDGED if slow else _JUDGED)]
     costs = costs_of(
         task.oracle,
@@ -42,4 +53,5 @@ def best_sets(
         np.tile(judged, (len(sets), 1)),
     )
     means = costs.reshape(len(sets), -1).mean(axis=1)  # the last are those without any
-    return sets[np.argsort(means, kind="stable")[:count]]
+    best = np.argsort(means, kind="stable")[:count]
+    return list(zip(sets[best], weights[best], strict=True))

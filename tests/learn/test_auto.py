@@ -242,7 +242,7 @@ def test_a_loss_net_that_won_is_examined():
     folds = folds_of(task)
     found = list(Candidates(task, folds, "mlp").each())
 
-    told = {one.name: one.trusted() for one in found}
+    told = {one.name: one.examined() for one in found}
 
     assert told["mmd"] == told["constant"] == {}
     assert told["Loss-Net 1x"]["trust"]["pairs"] == len(task.history)

@@ -27,13 +27,18 @@ def mean_cost(task, sets, outcomes):
     return [task.oracle.cost(y, outcomes, progress=False).mean() for y in made]
 
 
+def best_of(task, rows, count):
+    found = best_sets(task, rows, count, np.random.default_rng(0))
+    return np.array([scenarios for scenarios, _ in found])
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_they_decide_as_well_as_all_outcomes_do(count):
     demands = np.random.default_rng(0).lognormal(2, 1, (60, 1))
     task = task_on(newsvendor.build(price=1.4), demands, count)
     rows = np.arange(60)
 
-    found = best_sets(task, rows, 4, np.random.default_rng(0))
+    found = best_of(task, rows, 4)
 
     assert found.shape == (4, count, 1)
     costs = mean_cost(task, found, demands)
@@ -46,7 +51,7 @@ def test_only_the_rows_that_are_given_count():
     demands = np.concatenate([np.full((30, 1), 5.0), np.full((30, 1), 90.0)])
     task = task_on(newsvendor.build(), demands, 2)
 
-    found = best_sets(task, np.arange(30), 1, np.random.default_rng(0))
+    found = best_of(task, np.arange(30), 1)
 
     assert found == pytest.approx(np.full((1, 2, 1), 5.0))
 
@@ -57,18 +62,30 @@ def test_integer_recourse_has_fewer_draws(monkeypatch):
     model = ZOO["integers"]()
     task = task_on(model, scenarios(model, 12), 2)
 
-    found = best_sets(task, np.arange(12), 2, np.random.default_rng(0))
+    found = best_of(task, np.arange(12), 2)
 
     assert np.isfinite(mean_cost(task, found, task.history.outcomes)).all()
 
 
-@pytest.mark.parametrize("weights", ["equal", "learned"])
-def test_a_body_starts_at_a_set(weights):
+def test_learned_weights_start_at_the_shares_of_what_is_nearest():
+    demands = np.concatenate([np.full((30, 1), 5.0), np.full((10, 1), 90.0)])
+    task = task_on(newsvendor.build(), demands, 2, weights="learned")
+
+    found = best_sets(task, np.arange(40), 200, np.random.default_rng(0))
+
+    pairs = {tuple(z[:, 0]): tuple(w) for z, w in found}
+    assert pairs[5.0, 90.0] == pytest.approx((31 / 42, 11 / 42))
+
+
+@pytest.mark.parametrize(
+    ("weights", "shares"), [("equal", [0.5, 0.5]), ("learned", [0.2, 0.8])]
+)
+def test_a_body_starts_at_a_set(weights, shares):
     demands = np.array([[3.0], [8.0], [21.0]])
     task = task_on(newsvendor.build(), demands, 2, weights=weights)
 
-    body = constant_body(task, demands[:2])
+    body = constant_body(task, demands[:2], np.array([0.2, 0.8]))
 
-    planned, shares = task.scenarios_on(body, np.arange(3))
+    planned, found = task.scenarios_on(body, np.arange(3))
     assert planned == pytest.approx(np.tile(demands[:2], (3, 1, 1)))
-    assert shares == pytest.approx(np.full((3, 2), 0.5))
+    assert found == pytest.approx(np.tile(shares, (3, 1)))
