@@ -39,5 +39,11 @@ EXPERIMENT = Experiment(
     penalties=tuple(80.0 * 2**i for i in range(8)),
     options={"mip_rel_gap": 1e-4},
     location_scale=location_scale,
-    quickly={"contexts": 20, "counts": (5,), "penalties": (2560.0,)},
+    quickly={
+        "pairs": 600,
+        "contexts": 20,
+        "counts": (5,),
+        "penalties": (2560.0,),
+        "rounds": 2,
+    },
 )

@@ -18,5 +18,5 @@ EXPERIMENT = Experiment(
     counts=(1, 3, 5, 10),
     penalties=tuple(5.0 * 4**i for i in range(7)),
     options={"mip_rel_gap": 1e-3},
-    quickly={"contexts": 10, "counts": (3,), "penalties": (1280.0,)},
+    quickly={"pairs": 100, "contexts": 5, "counts": (3,), "penalties": (1280.0,)},
 )
