@@ -42,6 +42,7 @@ def by_extensive_form(creator, names, kwargs):
 
 def by_l_shaped(creator, names, kwargs):
     """Return what mpi-sppy's L-shaped method finds."""
+    pytest.importorskip("mpi4py", reason="needs the extra mpi")
     options = {"root_solver": "highs", "sp_solver": "highs", "verbose": False}
     method = LShapedMethod(options, names, creator, scenario_creator_kwargs=kwargs)
     method.lshaped_algorithm()
