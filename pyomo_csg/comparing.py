@@ -112,7 +112,7 @@ def compare(
     first, judged = next(iter(policies.values())), next(iter(pairs.values()))
     decisions = {
         name: policy.decide(
-            pairs[name].contexts, on_error="record", progress=progress
+            pairs[name].contexts, on_error="record", progress=progress, fresh=True
         ).to_numpy()
         for name, policy in policies.items()
     }

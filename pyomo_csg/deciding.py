@@ -98,7 +98,14 @@ class Decider(ABC):
         _, weights = self._generated(contexts)
         return weights[0] if one else weights
 
-    def decide(self, x: Any, *, on_error: str = "raise", progress: bool = True) -> Any:
+    def decide(
+        self,
+        x: Any,
+        *,
+        on_error: str = "raise",
+        progress: bool = True,
+        fresh: bool = False,
+    ) -> Any:
         """Return a Decision for a context, or a DataFrame of decisions for many.
 
         Parameters
@@ -111,6 +118,9 @@ class Decider(ABC):
             limit stopped an integer program, the best decision found by then is left.
         progress : bool, optional
             Whether long batches show a bar.
+        fresh : bool, optional
+            Whether decisions are to be the same to the last bit whatever was decided
+            before, at some cost.
 
         Returns
         -------
@@ -120,7 +130,9 @@ class Decider(ABC):
         """
         contexts, one = self._contexts(x)
         try:
-            solution, scenarios, weights = self._decided(contexts, on_error, progress)
+            solution, scenarios, weights = self._decided(
+                contexts, on_error=on_error, progress=progress, fresh=fresh
+            )
         except SolveError as error:
             raise _of_context(error, contexts) from error
         if on_error == "record":
@@ -139,12 +151,13 @@ class Decider(ABC):
     def _generated(self, contexts: np.ndarray) -> tuple[Sets, Sets]:
         """Return scenarios (n, K, p) and weights (n, K), or lists where K differs."""
 
-    def _decided(
-        self, contexts: np.ndarray, on_error: str, progress: bool
-    ) -> tuple[Solution, Sets, Sets]:
-        """Return the solutions of contexts, with the scenarios and weights they are for."""
+    def _decided(self, contexts: np.ndarray, **how: Any) -> tuple[Solution, Sets, Sets]:
+        """Return the solutions of contexts, with the scenarios and weights they are for.
+
+        How is as of :meth:`decide`: ``on_error``, ``progress`` and ``fresh``.
+        """
         scenarios, weights = self._generated(contexts)
-        solution = self._solved(scenarios, weights, on_error, progress)
+        solution = self._solved(scenarios, weights, **how)
         return solution, scenarios, weights
 
     def _contexts(self, x: Any) -> tuple[np.ndarray, bool]:
@@ -158,22 +171,18 @@ class Decider(ABC):
             return np.array(x)[None], True  # what is most often asked, at once
         return context_batch(x, self.context_shape, self.context_names)
 
-    def _solved(
-        self, scenarios: Any, weights: Any, on_error: str, progress: bool
-    ) -> Solution:
+    def _solved(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
         """Return the solutions of all contexts, as one batch where that can be."""
         if isinstance(scenarios, np.ndarray):
-            return self.oracle.solve(
-                scenarios, weights, on_error=on_error, progress=progress
-            )
+            return self.oracle.solve(scenarios, weights, **how)
         found = [
-            self._solved_one(case, z, w, on_error)
+            self._solved_one(case, z, w, **{**how, "progress": False})
             for case, (z, w) in enumerate(
                 tqdm(
                     list(zip(scenarios, weights, strict=True)),
                     desc="decisions",
                     delay=2,
-                    disable=not progress,
+                    disable=not how["progress"],
                 )
             )
         ]
@@ -185,11 +194,10 @@ class Decider(ABC):
         )
 
     def _solved_one(
-        self, case: int, scenarios: np.ndarray, weights: np.ndarray, on_error: str
+        self, case: int, scenarios: np.ndarray, weights: np.ndarray, **how: Any
     ) -> Solution:
-        given = scenarios[None], weights[None]
         try:
-            return self.oracle.solve(*given, on_error=on_error, progress=False)
+            return self.oracle.solve(scenarios[None], weights[None], **how)
         except SolveError as error:
             raise error.told(case=case) from error
 

@@ -254,11 +254,9 @@ class Policy(Decider):
         self._tell_far(contexts)
         return contexts, one
 
-    def _solved(
-        self, scenarios: Any, weights: Any, on_error: str, progress: bool
-    ) -> Solution:
+    def _solved(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
         shares = weights if self._weighted else None
-        return super()._solved(scenarios, shares, on_error, progress)
+        return super()._solved(scenarios, shares, **how)
 
     def _tell_far(self, contexts: np.ndarray) -> None:
         flat = ((contexts - self._center) / self._spread).reshape(len(contexts), -1)

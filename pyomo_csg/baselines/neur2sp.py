@@ -133,13 +133,9 @@ class Neur2SP(Baseline):
             "Call decide"
         )
 
-    def _decided(
-        self, contexts: np.ndarray, on_error: str, progress: bool
-    ) -> tuple[Solution, Sets, Sets]:
+    def _decided(self, contexts: np.ndarray, **how: Any) -> tuple[Solution, Sets, Sets]:
         biases = self.network.biases(self._features(contexts))
-        solution = self.embedded.solve(
-            biases[:, None], on_error=on_error, progress=progress
-        )
+        solution = self.embedded.solve(biases[:, None], **how)
         none = np.zeros((len(contexts), 0, self.history.outcomes.shape[1]))
         return solution, none, none[..., 0]
 

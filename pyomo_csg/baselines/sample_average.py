@@ -58,12 +58,10 @@ class SampleAverage(Conditional):
             np.broadcast_to(self._weights, (n, *self._weights.shape)),
         )
 
-    def _solved(
-        self, scenarios: Any, weights: Any, on_error: str, progress: bool
-    ) -> Solution:
+    def _solved(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
         kept = self._solution
-        if kept is None or on_error == "raise" and kept.status[0] != "optimal":
-            kept = super()._solved(scenarios[:1], weights[:1], on_error, progress)
+        if kept is None or how["on_error"] == "raise" and kept.status[0] != "optimal":
+            kept = super()._solved(scenarios[:1], weights[:1], **how)
             self._solution = kept
         return Solution(
             *(

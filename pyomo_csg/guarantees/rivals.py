@@ -75,10 +75,8 @@ class ContextFree(_FromHistory):
         shape = (len(contexts), *scenarios.shape)
         return np.broadcast_to(scenarios, shape), np.broadcast_to(weights, shape[:2])
 
-    def _solved(
-        self, scenarios: Any, weights: Any, on_error: str, progress: bool
-    ) -> Solution:
-        once = super()._solved(scenarios[:1], weights[:1], on_error, progress)
+    def _solved(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
+        once = super()._solved(scenarios[:1], weights[:1], **how)
         parts = (once.decision, once.value, once.status)
         return Solution(*(np.repeat(part, len(scenarios), axis=0) for part in parts))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,11 @@ import torch
 from torch import nn
 
 from pyomo_csg.errors import CsgError
-from pyomo_csg.learn.bodies import constant_body, dearest, free_outcomes, new_body
+from pyomo_csg.learn.bodies import free_outcomes, new_body
 from pyomo_csg.learn.critics import Followed, kept_followed
 from pyomo_csg.learn.descent import Schedule
 from pyomo_csg.learn.direct import Direct
-from pyomo_csg.learn.drawing import best_sets
+from pyomo_csg.learn.drawing import new_atoms, new_constants
 from pyomo_csg.learn.folds import Folds
 from pyomo_csg.learn.forecast import fit_location_scale, new_head, residuals_of
 from pyomo_csg.learn.judging import best_of
@@ -152,12 +153,8 @@ class Candidates:
 
     def _constants(self, starts: int) -> list[nn.Module]:
         """Return the best of many draws of scenarios, so many for each part."""
-        task = self._task
-        return [
-            constant_body(task, *best)
-            for rows in self._folds.rows
-            for best in best_sets(task, rows, starts, task.rng("constant draws"))
-        ]
+        parts = (new_constants(self._task, rows, starts) for rows in self._folds.rows)
+        return list(chain.from_iterable(parts))
 
     @cached_property
     def has_gradient(self) -> bool:
@@ -207,22 +204,9 @@ class Candidates:
         """Constant atoms in units of location and scale, on the task loss."""
         pairs = list(zip(heads, self._folds.rows, strict=True))
         likely = [self._errors(head, rows) for head, rows in pairs]
-        length, bodies = (_ATOM_STEPS, _ATOM_BATCH), self._new_atoms(heads)
+        bodies = [body for pair in pairs for body in new_atoms(self._task, *pair)]
+        length = _ATOM_STEPS, _ATOM_BATCH
         return self._best_starts("location-scale", bodies, likely, heads, *length)
-
-    def _new_atoms(self, heads: Sequence[Any]) -> list[nn.Module]:
-        """Return several starts for each part, every other among what costs most.
-
-        What decides is often there, and a start elsewhere may not find it.
-        """
-        task, bodies = self._task, []
-        for head, rows in zip(heads, self._folds.rows, strict=True):
-            residuals, dear = residuals_of(task, head, rows), dearest(task, rows)
-            for start in range(task.config.starts):
-                points = residuals[dear] if start % 2 else residuals
-                rng = task.rng(f"location-scale {start}")
-                bodies.append(new_body(task, "constant", points, rng))
-        return bodies
 
     def _atoms(self, name: str, heads: Sequence[LocationScaleHead]) -> Candidate:
         """Constant atoms in units of location and scale, on the MMD loss."""

@@ -1,11 +1,21 @@
-"""Sets of outcomes that decide well for all contexts: the best of many draws."""
+"""Where numbers that are the same for all contexts start: near what decides."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
+from torch import nn
 
-from pyomo_csg.learn.bodies import centers, shares_of
+from pyomo_csg.learn.bodies import (
+    centers,
+    constant_body,
+    dearest,
+    new_body,
+    shares_of,
+)
+from pyomo_csg.learn.forecast import residuals_of
 from pyomo_csg.learn.judging import costs_of
 from pyomo_csg.learn.outcomes import evenly
 from pyomo_csg.learn.task import Task
@@ -15,6 +25,30 @@ _SLOW_SETS, _SLOW_JUDGED = (
     24,
     64,
 )  # with integer recourse, where every cost is a program
+
+
+def new_constants(task: Task, rows: np.ndarray, count: int) -> list[nn.Module]:
+    """Return bodies of the scenarios that decide best on some rows."""
+    best = best_sets(task, rows, count, task.rng("constant draws"))
+    return [constant_body(task, *one) for one in best]
+
+
+def new_atoms(task: Task, head: Any, rows: np.ndarray) -> list[nn.Module]:
+    """Return bodies of atoms in units of location and scale, as many as configured.
+
+    Every other starts among what costs most: what decides is often there, and a start
+    elsewhere may not find it.
+    """
+    residuals, dear = residuals_of(task, head, rows), dearest(task, rows)
+    return [
+        new_body(
+            task,
+            "constant",
+            residuals[dear] if start % 2 else residuals,
+            task.rng(f"location-scale {start}"),
+        )
+        for start in range(task.config.starts)
+    ]
 
 
 def best_sets(

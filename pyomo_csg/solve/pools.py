@@ -37,9 +37,11 @@ def submitted(
 ) -> Iterator[tuple[int, Any]]:
     """Submit tasks by their numbers and yield their answers as they come.
 
-    Threads whose answers are not waited for any more stop at the next chance.
+    Threads whose answers are not waited for any more stop at the next chance. Dask blames
+    a worker's death on all that it was to do: what is blamed is tried again by itself.
     """
     futures: dict[Future, int] = {}
+    blamed: list[int] = []
     stop = threading.Event()
     if isinstance(executor, ThreadPoolExecutor):
         work = partial(under, stop, work)
@@ -49,9 +51,17 @@ def submitted(
         for future in _completed(futures):
             try:
                 answer = future.result()
+            except _killed():
+                blamed.append(futures[future])
+            else:
+                yield futures[future], answer
+        for number in sorted(blamed):
+            futures[future := executor.submit(work, *arguments(number))] = number
+            try:
+                answer = future.result()
             except _killed() as error:
-                raise GaveUpError(futures[future]) from error
-            yield futures[future], answer
+                raise GaveUpError(number) from error
+            yield number, answer
     except BaseException:
         for future in futures:
             future.cancel()

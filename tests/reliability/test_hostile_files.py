@@ -28,7 +28,7 @@ def policy_file(tmp_path_factory):
     return PolicyFile(tmp_path_factory.mktemp("policy"))
 
 
-MUTATIONS = 1200
+MUTATIONS = 2000
 
 
 @POSIX

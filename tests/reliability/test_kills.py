@@ -22,7 +22,7 @@ from tests.reliability.killing import CHUNK, killed_fits
 from tests.solve.test_parallel import DeadlyPool, _always_die
 
 PAIRS = newsvendor.sample(40, seed=1)
-KILLS = 3
+KILLS = 4
 
 
 @pytest.fixture(autouse=True)

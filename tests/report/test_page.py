@@ -64,13 +64,8 @@ def test_a_loaded_policy_has_the_same_page_but_for_times(tmp_path, static):
     first, second = (content_of(policy, data) for policy in (static, again))
 
     assert first.keys() == second.keys()
-    for key in first.keys() - {"milliseconds", "solver", "contexts", "costs"}:
+    for key in first.keys() - {"milliseconds", "solver", "contexts"}:
         assert first[key] == second[key], key
-    # A solver that starts from other bases may differ in last bits.
-    for curve, other in zip(
-        *(one["costs"]["curves"].values() for one in (first, second)), strict=True
-    ):
-        assert curve == pytest.approx(other)
     for one, other in zip(first["contexts"], second["contexts"], strict=True):
         assert one["decision"] == pytest.approx(other["decision"])
 
