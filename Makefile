@@ -28,6 +28,7 @@ docs: .venv/dev.stamp  ## the site, in docs/_build; a warning is an error
 bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.building
 	$(BIN)/python -m tests.benchmarks.oracle
+	$(BIN)/python -m tests.benchmarks.growth
 	$(BIN)/python -m tests.benchmarks.fitting
 	$(BIN)/python examples/paper/run.py all --quick
 
