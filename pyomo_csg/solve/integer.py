@@ -141,7 +141,11 @@ class IntegerStrategy:
         relaxed = self._relaxed(blocks, weights)
         found, troubles = self._found(relaxed)
         losses = np.full(len(weights), np.nan)
-        faces = {i: one.regions[0] for i, one in found.items() if one.is_on_one_face}
+        faces = {
+            i: one.regions[0]
+            for i, one in found.items()
+            if one.is_on_one_face and i not in troubles
+        }
         if faces:
             cases = np.array(list(faces))
             losses[cases] = self._whole_search.on_faces(

@@ -16,6 +16,7 @@ from pyomo_csg.solve.engine import SolverTrouble, Stats
 from pyomo_csg.solve.integer import IntegerStrategy
 from pyomo_csg.solve.mip import Deadline, MipProgram
 from pyomo_csg.solve.reaction import Limit, Reaction
+from pyomo_csg.solve.tree import Tree
 from tests import zoo
 from tests.solve.supports import by_enumeration
 from tests.solving import solve, transform
@@ -427,3 +428,27 @@ def test_the_cut_is_one_row_more_over_the_columns_of_the_scenarios():
     assert cut.row_upper[-1] == 7.0
     assert layout.rows == base.rows + 1
     assert slack(1000.0) == pytest.approx(1e-6)
+
+
+def test_a_tree_that_a_limit_stopped_gives_no_label(monkeypatch):
+    """Though it may have a point, and a face that the point is on."""
+    grow, grown_to = Tree.grow, []
+
+    def stopped(self, *given):
+        grown = grow(self, *given)
+        grown.stopped = SolverTrouble("time limit")
+        grown_to.append(grown.regions)
+        return grown
+
+    monkeypatch.setattr(Tree, "grow", stopped)
+    _, outcomes = cvar_portfolio.sample(20 * 41, seed=0)
+    drawn = outcomes.reshape(20, 41, -1)
+    oracle = csg.Oracle(cvar_portfolio.build())
+
+    losses = oracle.loss(drawn[:, :40], drawn[:, 40], on_error="record", progress=False)
+
+    assert any(len(r) == 1 and r[0].duals is not None for r in grown_to)
+    assert 0 < len(oracle.failures) == len(grown_to) < 20
+    assert np.flatnonzero(np.isnan(losses)).tolist() == [
+        e.case for e in oracle.failures
+    ]
