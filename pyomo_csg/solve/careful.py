@@ -81,15 +81,38 @@ class Careful:
         verdict = self.checker.look(stack, x, prices)
         columns, rows = verdict.duals
         failed = ~verdict.optimal | (~verdict.clear if clear else False)
+        for i, found in self._solved_again(stack, x, failed, troubles).items():
+            columns[i], rows[i] = found.duals
+        return columns, rows
+
+    def mend(
+        self, stack: Stack, x: np.ndarray, prices: np.ndarray, troubles: Troubles
+    ) -> None:
+        """Do as :meth:`settle` where nobody asks for the duals."""
+        if len(x) == 1:
+            proven = self.checker.proves(stack[0], x[0], prices[0])[None]
+        else:
+            proven = self.checker.proves(stack, x, prices)
+        if proven.all():
+            return
+        doubted = np.flatnonzero(~proven)
+        verdict = self.checker.look(stack.part(doubted), x[doubted], prices[doubted])
+        proven[doubted] = verdict.optimal
+        self._solved_again(stack, x, ~proven, troubles)
+
+    def _solved_again(
+        self, stack: Stack, x: np.ndarray, failed: np.ndarray, troubles: Troubles
+    ) -> dict[int, Verdict]:
+        """Solve cases that failed (n,) in other units, and return what that proves."""
+        proofs = {}
         for i in map(int, np.flatnonzero(failed)):
             if i in troubles:
                 continue
             try:
-                x[i], found = self.solve(stack[i], x[i])
-                columns[i], rows[i] = found.duals
+                x[i], proofs[i] = self.solve(stack[i], x[i])
             except SolverTrouble as trouble:
                 x[i], troubles[i] = np.nan, trouble
-        return columns, rows
+        return proofs
 
     def solve(self, arrays: Arrays, x: np.ndarray) -> tuple[np.ndarray, Verdict]:
         """Return an optimum and its verdict, from a point that failed its check.

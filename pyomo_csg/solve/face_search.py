@@ -137,7 +137,7 @@ class FaceSearch:
                 troubles[i] = trouble
                 found.add_nothing()
         x, prices = found.arrays()
-        self._face.careful.settle(stack, x, prices, troubles, clear=False)
+        self._face.careful.mend(stack, x, prices, troubles)
         over = excess(saa, x[:, : self._layout.scenario_columns], values)
         for i in map(int, np.flatnonzero(over > 0)):
             x[i], troubles[i] = np.nan, not_exact()

@@ -32,12 +32,13 @@ class LinearSolved(Solved):
     ----------
     stack : Stack
         The programs.
-    duals : tuple of arrays (n, columns), (n, rows)
+    duals : tuple of arrays (n, columns), (n, rows), optional
+        Where they were asked for.
     bases : list of HighsBasis
     """
 
     stack: Stack
-    duals: tuple[np.ndarray, np.ndarray]
+    duals: tuple[np.ndarray, np.ndarray] | None
     bases: list[Any]
 
 
@@ -135,13 +136,17 @@ class LinearStrategy:
                 if len(self._bases) < _MOST_BASES or key in self._bases:
                     self._bases[key] = bases[-1]
         x, prices = gathered.arrays()
-        duals = self._careful.settle(stack, x, prices, troubles, clear=certify)
+        duals = None
+        if certify:
+            duals = self._careful.settle(stack, x, prices, troubles)
+        else:
+            self._careful.mend(stack, x, prices, troubles)
         decisions, values = x[:, : self.layout.n1], stack.values_of(x)
         return LinearSolved(
             decisions,
             values,
             values,
-            is_unique(duals) if certify else np.zeros(len(x), bool),
+            np.zeros(len(x), bool) if duals is None else is_unique(duals),
             troubles,
             stack=stack,
             duals=duals,
@@ -196,6 +201,7 @@ class LinearStrategy:
 
         Blocks are those cases'; outcomes have one block each.
         """
+        assert solved.duals is not None
         columns, rows = solved.duals
         return self._face().search_many(
             solved.stack.part(cases),

@@ -135,7 +135,7 @@ class OptSearch:
                 gathered.add_nothing()
                 unsolved[i] = SolverTrouble("infeasible")
         points, prices = gathered.arrays()
-        self._face_program.careful.settle(stack, points, prices, unsolved, clear=False)
+        self._face_program.careful.mend(stack, points, prices, unsolved)
         whole, serve = self._rounder.whole_many(stack, points)
         serve &= excess(saa, whole[:, : self._layout.scenario_columns], values) == 0
         self._stats.relaxed += int(serve.sum())
