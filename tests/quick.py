@@ -23,6 +23,7 @@ _LENGTHS = {
     (candidates, "_CONSTANT_STEPS"): 6,
     (candidates, "_ATOM_STEPS"): 6,
     (candidates, "_INTEGER_STEPS"): 1,
+    (candidates, "_ONE_STEPS"): 1,
     (candidates, "_ATOM_DRAWS"): 4,
     (drawing, "_SETS"): 6,
     (drawing, "_SLOW_SETS"): 4,

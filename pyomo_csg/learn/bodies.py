@@ -18,6 +18,7 @@ from pyomo_csg.learn.task import Task
 
 _CLUSTERS = 20
 _DEAR = 0.2
+_APART = 0.1  # of a standard deviation
 
 
 def new_body(
@@ -47,6 +48,29 @@ def new_body(
         start = np.hstack([start, np.log(shares_of(points, start))[:, None]])
     body.start_at(torch.as_tensor(start))
     return body
+
+
+def widened(body: Any, count: int, rng: np.random.Generator) -> Any:
+    """Return a body that gives the one scenario of another so many times, a little apart.
+
+    Parameters
+    ----------
+    body : Feedforward, BoundedLinear or Constant
+        Of one scenario.
+    count : int
+    rng : Generator
+        Of how far apart they are.
+    """
+    _, numbers = body.settings["shape"]
+    wide = type(body)(**{**body.settings, "shape": (count, numbers)})
+    state = body.state_dict()
+    for name, value in wide.state_dict().items():
+        if value.shape != state[name].shape:
+            times = [count] + [1] * (value.dim() - 1)
+            state[name] = state[name].repeat(times)
+    wide.load_state_dict(state)
+    wide.shift(torch.as_tensor(_APART * rng.standard_normal((count, numbers))))
+    return wide
 
 
 def constant_body(task: Task, scenarios: np.ndarray, weights: np.ndarray) -> Constant:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from pyomo_csg.errors import CsgError
-from pyomo_csg.learn.bodies import free_outcomes, new_body
+from pyomo_csg.learn.bodies import free_outcomes, new_body, widened
 from pyomo_csg.learn.critics import Followed, kept_followed
 from pyomo_csg.learn.descent import Schedule
 from pyomo_csg.learn.direct import Direct
@@ -42,7 +42,8 @@ _ATOM_RATE, _ATOM_DRAWS = 5e-2, 48
 _CONSTANT_STEPS, _CONSTANT_BATCH = 100, 5
 _ATOM_STEPS, _ATOM_BATCH = 800, 10
 _INTEGER_STEPS, _INTEGER_BATCH = 30, 20
-_SLOW_BATCH = 8  # with integer recourse, where every outcome is a program, too
+_ONE_STEPS = 100  # on programs of one scenario
+_SLOW_BATCH, _SLOW_DRAWS = 8, 16  # with integer recourse: each outcome is a program
 _FAR_FROM_MMD, _NEAR_MMD = 0.03, 0.2
 
 
@@ -100,6 +101,9 @@ class Candidates:
         if self._task.history.panels:
             yield self._direct_atoms(self._forecasts)
             return
+        if self._task.integer:
+            yield self._from_one(mmd)
+            return
         own = [Own(self._task.history.outcomes)] * len(self._folds)
         yield self._direct("direct", mmd.bodies, self._likely, _FAR_FROM_MMD)
         yield self._direct("direct, near mmd", mmd.bodies, own, _NEAR_MMD)
@@ -139,7 +143,7 @@ class Candidates:
 
     def mmd(self) -> Candidate:
         """Networks on the MMD loss."""
-        bodies = [self._new("mmd", rows, part) for part, rows in self._parts]
+        bodies = [self._new("mmd", rows) for rows in self._folds.rows]
         return self._candidate("mmd", self._by_mmd("mmd", bodies))
 
     def constant(self) -> Candidate:
@@ -147,9 +151,25 @@ class Candidates:
         task, outcomes = self._task, self._task.history.outcomes
         pools = [Pool(outcomes, rows) for rows in self._folds.rows]
         heads = [task.head] * len(self._folds)
+        if task.integer_recourse:
+            return self._slow_constant(pools, heads)
         length = _CONSTANT_STEPS, _CONSTANT_BATCH
         bodies = self._constants(task.config.starts)
         return self._best_starts("constant", bodies, pools, heads, *length)
+
+    def _slow_constant(
+        self, pools: Sequence[Likely], heads: Sequence[Any]
+    ) -> Candidate:
+        """The same where every cost is a program: from one start, with few outcomes."""
+        start = self._constants(1)
+        rate, draws = _ATOM_RATE / 2, _SLOW_DRAWS
+        found = self._finished("constant", start, pools, heads, rate, draws)
+        parts = zip(found, start, self._folds.rows, pools, heads, strict=True)
+        best = [
+            best_of(self._task, [one, other], rows, pool, head)
+            for one, other, rows, pool, head in parts
+        ]
+        return Candidate("constant", best, list(heads))
 
     def _constants(self, starts: int) -> list[nn.Module]:
         """Return the best of many draws of scenarios, so many for each part."""
@@ -180,25 +200,47 @@ class Candidates:
         bodies: Sequence[nn.Module],
         likely: Sequence[Likely],
         regularization: float,
+        oracle: Oracle | None = None,
     ) -> Candidate:
         """Networks on the task loss, with a little of the MMD loss.
 
         Without any, networks may come to rest where all contexts have one decision, since
-        nothing pulls there. With integers, the relaxation comes first.
+        nothing pulls there.
         """
-        task, rows = self._task, self._folds.rows
-        stage = f"{name}, relaxed" if task.integer else name
 
         def train() -> list[nn.Module]:
-            oracle = self._relaxed if task.integer else None
-            direct = Direct(task, likely, oracle=oracle, regularization=regularization)
-            return direct.train(bodies, rows, stage)
+            direct = Direct(
+                self._task, likely, oracle=oracle, regularization=regularization
+            )
+            return direct.train(bodies, self._folds.rows, name)
 
-        found = kept(task, stage, bodies, train)
-        if task.integer:
-            rate = task.config.task_rate / 2
-            found = self._finished(name, found, likely, None, rate)
-        return self._candidate(name, found)
+        return self._candidate(name, kept(self._task, name, bodies, train))
+
+    def _from_one(self, mmd: Candidate) -> Candidate:
+        """Networks of one scenario on the task loss, then of as many as are wanted.
+
+        Programs of one scenario are quick, so that there is time for many steps on the
+        integers; those of more start near what was found.
+        """
+        task, count = self._task, self._task.scenarios
+        if count == 1 or isinstance(self._kind, nn.Module):
+            return self._candidate("direct", self._whole("direct", mmd.bodies))
+        one = Candidates(task.with_scenarios(1), self._folds, self._kind)
+        start = [one._new("one scenario", rows) for rows in self._folds.rows]
+        start = one._by_mmd("one scenario, mmd", start)
+        found = one._whole("one scenario", start)
+        wide = [widened(body, count, task.rng("widened")) for body in found]
+        rate = task.config.task_rate / 2
+        bodies = self._finished("direct", wide, self._likely, None, rate)
+        return self._candidate("direct", bodies)
+
+    def _whole(self, name: str, bodies: Sequence[nn.Module]) -> list[nn.Module]:
+        """Train on the task loss: first on the relaxation, then with the integers."""
+        rate, likely = self._task.config.task_rate / 2, self._likely
+        relaxed = self._direct(
+            f"{name}, relaxed", bodies, likely, _FAR_FROM_MMD, self._relaxed
+        )
+        return self._finished(name, relaxed.bodies, likely, None, rate)
 
     def _direct_atoms(self, heads: Sequence[Any]) -> Candidate:
         """Constant atoms in units of location and scale, on the task loss."""
@@ -277,11 +319,15 @@ class Candidates:
         """Go on with the integers, for the few steps that their programs allow."""
         task = self._task
         rng, rows = task.rng(f"{name} rows"), []
-        batch = _SLOW_BATCH if task.integer_recourse else _INTEGER_BATCH
+        steps, batch = _INTEGER_STEPS, _INTEGER_BATCH
+        if task.integer_recourse:
+            batch = _SLOW_BATCH
+        if task.scenarios == 1:
+            steps, batch = _ONE_STEPS, 2 * batch
         for mine in self._folds.rows:
-            count = min(len(mine), _INTEGER_STEPS * batch)
+            count = min(len(mine), steps * batch)
             rows.append(np.sort(rng.choice(mine, count, replace=False)))
-        schedule = Schedule.of_steps(_INTEGER_STEPS, rows, batch, rate, 0.0)
+        schedule = Schedule.of_steps(steps, rows, batch, rate, 0.0)
 
         def train() -> list[nn.Module]:
             direct = Direct(task, likely, heads, draws=draws)
@@ -376,11 +422,7 @@ class Candidates:
             ),
         )
 
-    @property
-    def _parts(self) -> list[tuple[int, np.ndarray]]:
-        return list(enumerate(self._folds.rows))
-
-    def _new(self, name: str, rows: np.ndarray, part: int) -> nn.Module:
+    def _new(self, name: str, rows: np.ndarray) -> nn.Module:
         task = self._task
         return new_body(task, self._kind, free_outcomes(task, rows), task.rng(name))
 

@@ -94,4 +94,9 @@ class BoundedLinear(nn.Module):
         """Make all contexts give about these free numbers (K, p)."""
         with torch.no_grad():
             self.weight.mul_(0.5)
+        self.shift(free)
+
+    def shift(self, free: Tensor) -> None:
+        """Add free numbers (K, p) to what every context gives, within the bound."""
+        with torch.no_grad():
             self.weight[:, : free.shape[-1], -1] += free

@@ -66,6 +66,13 @@ class Feedforward(nn.Module):
         assert isinstance(last, nn.Linear)
         with torch.no_grad():
             last.weight.mul_(0.5)
+        self.shift(free)
+
+    def shift(self, free: Tensor) -> None:
+        """Add free numbers (K, p) to what every context gives."""
+        last = self.layers[-1]
+        assert isinstance(last, nn.Linear)
+        with torch.no_grad():
             last.bias.unflatten(0, self.shape)[:, : free.shape[-1]] += free
 
 
@@ -104,6 +111,10 @@ class Constant(nn.Module):
 
     def start_at(self, free: Tensor) -> None:
         """Start at these free numbers (K, p)."""
+        self.shift(free)
+
+    def shift(self, free: Tensor) -> None:
+        """Add free numbers (K, p) to what every context gives."""
         with torch.no_grad():
             self.free[:, : free.shape[-1]] += free
 

@@ -71,6 +71,18 @@ class Task:
         raw = config.units == "raw"
         self.unit = torch.ones_like(self.omega.spread) if raw else self.omega.spread
 
+    def with_scenarios(self, count: int) -> Task:
+        """Return the same task with another number of scenarios."""
+        return Task(
+            self.oracle,
+            self.history,
+            count,
+            self.config,
+            self.seed,
+            self.journal,
+            self.checkpoint,
+        )
+
     @property
     def shape(self) -> tuple[int, int]:
         """Of the free numbers that a body gives for a context."""

@@ -4,6 +4,7 @@ import numpy as np
 import pyomo.environ as pyo
 import pytest
 from scipy.stats import ttest_rel
+from torch import nn
 
 import pyomo_csg as csg
 from pyomo_csg.learn import candidates as module
@@ -89,7 +90,7 @@ def test_no_cost_at_all_is_an_error():
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    for name in ("_CONSTANT_STEPS", "_ATOM_STEPS", "_INTEGER_STEPS"):
+    for name in ("_CONSTANT_STEPS", "_ATOM_STEPS", "_INTEGER_STEPS", "_ONE_STEPS"):
         monkeypatch.setattr(module, name, 2, raising=False)
     monkeypatch.setattr(judging, "_DRAWS", 2)
     monkeypatch.setattr(drawing, "_SETS", 4)
@@ -248,3 +249,46 @@ def test_a_loss_net_that_won_is_examined():
     assert told["Loss-Net 1x"]["trust"]["pairs"] == len(task.history)
     contest = learn_auto(task, "mlp").contest
     assert ("trust" in contest) == contest["chosen"].startswith("Loss-Net")
+
+
+def opened():
+    """Return a model with a binary decision whose other decision moves with demand."""
+    m = pyo.ConcreteModel("opened")
+    m.demand = pyo.Param(within=pyo.NonNegativeReals, mutable=True, initialize=5.0)
+    m.open = pyo.Var(within=pyo.Binary)
+    m.order = pyo.Var(bounds=(0, 40))
+    m.sold = pyo.Var(within=pyo.NonNegativeReals)
+    m.only = pyo.Constraint(expr=m.order <= 40 * m.open)
+    m.stock = pyo.Constraint(expr=m.sold <= m.order)
+    m.market = pyo.Constraint(expr=m.sold <= m.demand)
+    m.profit = pyo.Objective(expr=3 * m.sold - m.order - 2 * m.open, sense=pyo.maximize)
+    csg.annotate(m, first_stage_variables=[m.open, m.order], uncertain_params=m.demand)
+    return m
+
+
+def on_opened():
+    return task_on(opened(), np.random.default_rng(3).uniform(5, 15, (24, 1)))
+
+
+def test_integer_models_learn_with_one_scenario_first():
+    task = on_opened()
+    found = {one.name: one for one in candidates_of(task)}
+
+    stages = {entry["stage"] for entry in task.journal.entries}
+    assert {"one scenario, mmd", "one scenario, relaxed", "one scenario"} <= stages
+    assert set(found) == {"mmd", "constant", "direct"}
+    assert all(len(one.bodies) == 2 for one in found.values())
+    shapes = {body.settings["shape"] for body in found["direct"].bodies}
+    assert shapes == {task.shape}
+
+
+def test_integer_models_take_a_module_of_the_users_own():
+    task = on_opened()
+    numbers = task.shape[0] * task.shape[1]
+    own = nn.Sequential(nn.Linear(2, numbers), nn.Unflatten(-1, task.shape)).double()
+
+    found = candidates_of(task, kind=own)
+
+    assert [one.name for one in found] == ["mmd", "constant", "direct"]
+    stages = {entry["stage"] for entry in task.journal.entries}
+    assert "direct, relaxed" in stages and "one scenario" not in stages

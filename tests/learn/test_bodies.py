@@ -5,7 +5,13 @@ import pytest
 import torch
 from torch import nn
 
-from pyomo_csg.learn.bodies import centers, dearest, free_outcomes, new_body
+from pyomo_csg.learn.bodies import (
+    centers,
+    dearest,
+    free_outcomes,
+    new_body,
+    widened,
+)
 from pyomo_csg.learn.linear import BoundedLinear, Linear
 from pyomo_csg.learn.networks import Constant, Feedforward, Recurrent
 from tests.learn.test_mmd import task_on
@@ -135,3 +141,21 @@ def test_the_dearest_are_counted_among_the_rows_given():
     found = dearest(task, rows)
 
     assert sorted(rows[found]) == [30, 31, 32, 33]
+
+
+@pytest.mark.parametrize("weights", ["equal", "learned"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wide_body_gives_the_one_scenario_many_times_a_little_apart(kind, weights):
+    task = clustered(weights=weights).with_scenarios(1)
+    points = free_outcomes(task, everything(task))
+    body = new_body(task, kind, points, task.rng("start"))
+
+    wide = widened(body, 5, np.random.default_rng(0))
+
+    assert isinstance(wide, KINDS[kind]) and wide.settings["shape"][0] == 5
+    one, many = body(task.contexts).detach(), wide(task.contexts).detach()
+    assert many.shape == (len(task.history), 5, one.shape[-1])
+    apart = (many - one).numpy()
+    assert 0.03 < apart.std() < 0.3
+    assert np.abs(apart).max() < 1
+    assert len(np.unique(many[0, :, 0].numpy())) == 5
