@@ -332,17 +332,23 @@ class Matrices:
             "primal_feasibility_tolerance": 1e-9,
             "dual_feasibility_tolerance": 1e-9,
         }
-        # In scipy before 1.17 presolve calls some feasible integer programs infeasible.
-        exact = {"mip_rel_gap": 0, "presolve": False}
-        result = linprog(
-            row,
-            A_ub=np.array(self.a_ub),
-            b_ub=self.b_ub,
-            bounds=bounds,
-            integrality=integrality,
-            method="highs",
-            options=exact if integrality is not None else tight,
-        )
+        ways = [tight]
+        if integrality is not None:
+            # scipy before 1.17 calls some feasible integer programs infeasible, some of
+            # them with presolve and others without.
+            ways = [{"mip_rel_gap": 0, "presolve": on} for on in (False, True)]
+        for options in ways:
+            result = linprog(
+                row,
+                A_ub=np.array(self.a_ub),
+                b_ub=self.b_ub,
+                bounds=bounds,
+                integrality=integrality,
+                method="highs",
+                options=options,
+            )
+            if result.status == 0:
+                break
         assert result.status == 0, result.message
         return result
 
