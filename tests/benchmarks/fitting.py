@@ -13,7 +13,7 @@ import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.learn.bodies import free_outcomes, new_body
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.dynamic import train_dynamic
+from pyomo_csg.learn.dynamic import share_of, train_dynamic
 from pyomo_csg.learn.history import history_of
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.progress import Journal
@@ -80,6 +80,7 @@ def lambdas(repeats=2):
             "dynamic",
             config.rounds,
             config.buffer,
+            share=share_of(n),
         ),
     }
     for name, train in ways.items():
