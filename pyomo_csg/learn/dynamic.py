@@ -111,8 +111,11 @@ def train_dynamic(
 
 
 def share_of(lambdas: int) -> float:
-    """Return the share with which so many lambdas have at most twice the labels of one."""
-    return min(1.0, 2 / lambdas)
+    """Return the share with which many lambdas have at most four times the labels of one.
+
+    Fewer labels can choose worse (CEP1, K = 1); more make eight cost thrice what one does.
+    """
+    return min(1.0, 4 / lambdas)
 
 
 def _drawn(rows: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:

@@ -100,5 +100,5 @@ def test_a_round_of_many_lambdas_labels_a_share_of_the_rows():
         assert not np.array_equal(rounds[0].outcomes, rounds[1].outcomes)
 
 
-def test_many_lambdas_have_at_most_twice_the_labels_of_one():
-    assert [share_of(n) * n for n in (1, 2, 4, 8)] == [1, 2, 2, 2]
+def test_many_lambdas_have_at_most_four_times_the_labels_of_one():
+    assert [share_of(n) * n for n in (1, 2, 4, 8)] == [1, 2, 4, 4]
