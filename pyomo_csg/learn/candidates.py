@@ -224,23 +224,27 @@ class Candidates:
         """
         task, count = self._task, self._task.scenarios
         if count == 1 or isinstance(self._kind, nn.Module):
-            return self._candidate("direct", self._whole("direct", mmd.bodies))
+            bodies = self._whole("direct", mmd.bodies, self._likely)
+            return self._candidate("direct", bodies)
         one = Candidates(task.with_scenarios(1), self._folds, self._kind)
         start = [one._new("one scenario", rows) for rows in self._folds.rows]
         start = one._by_mmd("one scenario, mmd", start)
-        found = one._whole("one scenario", start)
+        found = one._whole("one scenario", start, self._likely)
         wide = [widened(body, count, task.rng("widened")) for body in found]
         rate = task.config.task_rate / 2
         bodies = self._finished("direct", wide, self._likely, None, rate)
         return self._candidate("direct", bodies)
 
-    def _whole(self, name: str, bodies: Sequence[nn.Module]) -> list[nn.Module]:
+    def _whole(
+        self, name: str, bodies: Sequence[nn.Module], likely: Sequence[Likely]
+    ) -> list[nn.Module]:
         """Train on the task loss: first on the relaxation, then with the integers."""
-        rate, likely = self._task.config.task_rate / 2, self._likely
+        rate = self._task.config.task_rate / 2
         relaxed = self._direct(
             f"{name}, relaxed", bodies, likely, _FAR_FROM_MMD, self._relaxed
         )
-        return self._finished(name, relaxed.bodies, likely, None, rate)
+        longer = self._task.scenarios == 1
+        return self._finished(name, relaxed.bodies, likely, None, rate, longer=longer)
 
     def _direct_atoms(self, heads: Sequence[Any]) -> Candidate:
         """Constant atoms in units of location and scale, on the task loss."""
@@ -315,6 +319,7 @@ class Candidates:
         heads: Sequence[Any] | None,
         rate: float,
         draws: int | None = None,
+        longer: bool = False,
     ) -> list[nn.Module]:
         """Go on with the integers, for the few steps that their programs allow."""
         task = self._task
@@ -322,7 +327,7 @@ class Candidates:
         steps, batch = _INTEGER_STEPS, _INTEGER_BATCH
         if task.integer_recourse:
             batch = _SLOW_BATCH
-        if task.scenarios == 1:
+        if longer:
             steps, batch = _ONE_STEPS, 2 * batch
         for mine in self._folds.rows:
             count = min(len(mine), steps * batch)
