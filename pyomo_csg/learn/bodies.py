@@ -62,7 +62,8 @@ def widened(body: Any, count: int, rng: np.random.Generator) -> Any:
         Of how far apart they are.
     """
     _, numbers = body.settings["shape"]
-    wide = type(body)(**{**body.settings, "shape": (count, numbers)})
+    with seeded(0):  # for the weights that are then put in their place
+        wide = type(body)(**{**body.settings, "shape": (count, numbers)})
     state = body.state_dict()
     for name, value in wide.state_dict().items():
         if value.shape != state[name].shape:

@@ -220,10 +220,12 @@ class Candidates:
         """Networks of one scenario on the task loss, then of as many as are wanted.
 
         Programs of one scenario are quick, so that there is time for many steps on the
-        integers; those of more start near what was found.
+        integers; those of more start near what was found. One scenario has no weights to
+        learn, and a module of the user's own has as many as it has.
         """
         task, count = self._task, self._task.scenarios
-        if count == 1 or isinstance(self._kind, nn.Module):
+        given = isinstance(self._kind, nn.Module) or task.config.weights == "learned"
+        if count == 1 or given:
             bodies = self._whole("direct", mmd.bodies, self._likely)
             return self._candidate("direct", bodies)
         one = Candidates(task.with_scenarios(1), self._folds, self._kind)
@@ -418,13 +420,14 @@ class Candidates:
         self, name: str, bodies: Sequence[nn.Module], head: Any = None
     ) -> list[nn.Module]:
         task, folds = self._task, self._folds
+        # A fifth of a history, held out once, is too little to say when to stop.
+        once = task.integer and not task.history.panels
+        held_out = None if once else folds.held_out
         return kept(
             task,
             name,
             bodies,
-            lambda: train_mmd(
-                task, bodies, folds.rows, folds.held_out, name, head=head
-            ),
+            lambda: train_mmd(task, bodies, folds.rows, held_out, name, head=head),
         )
 
     def _new(self, name: str, rows: np.ndarray) -> nn.Module:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,7 +67,6 @@ def train_dynamic(
     rounds: int,
     buffer: int,
     *,
-    share: float = 1.0,
     fresh: bool = False,
     huber: bool = False,
     head: Any = None,
@@ -86,9 +84,6 @@ def train_dynamic(
         T.
     buffer : int
         T': how many rounds of labels a Loss-Net is updated on.
-    share : float, optional
-        Of a member's rows that a round labels, drawn at random. Every lambda has plans of
-        its own, so that those of many would take the longer by as much.
     """
     how: dict[str, Any] = {"huber": huber, "head": head}
     first = train_static(task, start, lambdas, rows, stage, fresh=fresh, **how)
@@ -98,8 +93,7 @@ def train_dynamic(
         mine.push(samples)
     for t in range(1, rounds + 1):
         name = f"{stage} round {t}"
-        some = [_drawn(mine, share, task.rng(f"{name} rows")) for mine in rows]
-        labelled = sample(task, bodies, some, f"{name} labels", head)
+        labelled = sample(task, bodies, rows, f"{name} labels", head)
         for mine, samples in zip(buffers, labelled, strict=True):
             mine.push(samples)
         kept = [mine.samples() for mine in buffers]
@@ -108,17 +102,3 @@ def train_dynamic(
         nets = train_loss_nets(task, nets, kept, f"{name} Loss-Net", huber, epochs)
         bodies = follow(task, bodies, nets, lambdas, rows, f"{name} Task-Net", head)
     return DynamicResult(bodies, nets, buffers)
-
-
-def share_of(lambdas: int) -> float:
-    """Return the share with which many lambdas have at most four times the labels of one.
-
-    Fewer labels can choose worse (CEP1, K = 1); more make eight cost thrice what one does.
-    """
-    return min(1.0, 4 / lambdas)
-
-
-def _drawn(rows: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """Return a share of the rows, in their order."""
-    count = math.ceil(share * len(rows))
-    return rows if count == len(rows) else np.sort(rng.choice(rows, count, False))

@@ -58,7 +58,7 @@ def identity_of(
         Others of csg.fit, in JSON's types already.
     """
     return {
-        "format": 2,
+        "format": 3,
         "model": fingerprint(oracle.two_stage, history.outcomes[0]),
         "history": history.fingerprint(),
         "network": _described(network, history),

@@ -15,7 +15,7 @@ from pyomo_csg.learn.auto import compared, learn_auto
 from pyomo_csg.learn.bodies import free_outcomes, new_body
 from pyomo_csg.learn.critics import Followed, kept_followed
 from pyomo_csg.learn.direct import Direct
-from pyomo_csg.learn.dynamic import DynamicResult, share_of, train_dynamic
+from pyomo_csg.learn.dynamic import DynamicResult, train_dynamic
 from pyomo_csg.learn.folds import Folds
 from pyomo_csg.learn.judging import true_losses
 from pyomo_csg.learn.keeping import kept
@@ -158,9 +158,7 @@ class Method:
         if self._name == "static":
             found = train_static(*what, **how)
         else:
-            share = share_of(len(self._grid))
-            rounds = config.rounds, config.buffer
-            found = train_dynamic(*what, *rounds, share=share, **how)
+            found = train_dynamic(*what, config.rounds, config.buffer, **how)
         return Followed(found.bodies, found.loss_nets, found.samples)
 
     def _direct(

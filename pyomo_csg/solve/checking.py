@@ -53,15 +53,16 @@ class Verdict:
 
 @dataclass
 class _Sizes:
-    """What rows, columns then rows, and columns' costs are about.
+    """What rows, columns then rows, columns' costs, and all that is paid are about.
 
-    A dual up to ``noise``, of columns then rows, can be rounding alone.
+    Entries of the matrix were ``values`` then.
     """
 
     rows: np.ndarray
     both: np.ndarray
     price: np.ndarray
-    noise: np.ndarray
+    paid: float
+    values: np.ndarray
 
 
 @dataclass
@@ -98,6 +99,7 @@ class Checker:
     def __init__(self, layout: Shape):
         self._rows, self._columns = layout.rows, layout.columns
         self._sizes: _Sizes | None = None
+        self._noise: np.ndarray | None = None
         self._row = layout.index.astype(np.intp)
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
 
@@ -131,8 +133,8 @@ class Checker:
         """
         paid = program.values * prices[..., self._row]
         dual = _beside(program.cost - self._by_column(paid), prices)
-        places, sizes = self._places(program, x), self._typical_sizes(program)
-        return self._proven(program, x, places, dual, np.abs(dual) <= sizes.noise)
+        noise = np.abs(dual) <= self._rounding(program)
+        return self._proven(program, x, self._places(program, x), dual, noise)
 
     def activity(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
         """Return Ax for points (..., columns)."""
@@ -168,7 +170,9 @@ class Checker:
     ) -> np.ndarray:
         """Say where (...) points keep all sides and cost what their duals prove."""
         gap = places.gap(dual, noise, self._typical_sizes(program).both)
-        close = gap <= _GAP * np.abs(program.cost * x).sum(axis=-1)
+        spent = np.abs(program.cost * x).sum(axis=-1)
+        # What costs nothing, such as a decision not to do anything, is rounded, too.
+        close = gap <= _GAP * spent + _NOISE * self._typical_sizes(program).paid
         return np.asarray(self._feasible(program, places) & close)
 
     def _places(self, program: Arrays | Stack, x: np.ndarray) -> _Places:
@@ -195,6 +199,18 @@ class Checker:
         terms = np.maximum(places.terms, sizes.rows)
         share = self._by_column(felt / terms[..., self._row])
         return np.asarray(good & (share <= _BROKEN).all(axis=-1))
+
+    def _rounding(self, program: Arrays | Stack) -> np.ndarray:
+        """Return up to where duals of columns, then rows, can be rounding alone."""
+        sizes = self._typical_sizes(program)
+        if program.values is sizes.values and self._noise is not None:
+            return self._noise
+        felt = self._by_row(np.abs(program.values) / sizes.price[self._column])
+        least = np.divide(1, felt, out=np.zeros(felt.shape), where=felt > 0)
+        noise = _DUAL * _SOME * _beside(sizes.price, least)
+        if program.values is sizes.values:
+            self._noise = noise
+        return noise
 
     def _typical_sizes(self, program: Arrays | Stack) -> _Sizes:
         """Return what rows, columns and costs are about, by the first program's numbers.
@@ -244,11 +260,7 @@ class Checker:
         paid = np.abs(cost * columns_about)
         spent = np.median(paid[paid > 0]) if paid.any() else 1.0
         both = np.concatenate([columns_about, rows_about])
-        price = spent / columns_about
-        felt = np.bincount(row, np.exp2(size) / price[column], minlength=rows)
-        least = np.divide(1, felt, out=np.zeros(rows), where=felt > 0)
-        noise = _DUAL * _SOME * np.concatenate([price, least])
-        return _Sizes(rows_about, both, price, noise)
+        return _Sizes(rows_about, both, spent / columns_about, float(spent), values)
 
     def _by_row(self, entries: np.ndarray) -> np.ndarray:
         return _summed(entries, self._row, self._rows)

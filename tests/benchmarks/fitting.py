@@ -13,11 +13,11 @@ import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.learn.bodies import free_outcomes, new_body
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.dynamic import share_of, train_dynamic
+from pyomo_csg.learn.dynamic import train_dynamic
 from pyomo_csg.learn.history import history_of
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.progress import Journal
-from pyomo_csg.learn.static import train_static
+from pyomo_csg.learn.static import GRID, train_static
 from pyomo_csg.learn.task import Task
 from tests.benchmarks.clock import Clock
 
@@ -60,7 +60,7 @@ def decide(repeats=400):
 
 
 def lambdas(repeats=2):
-    """Time eight lambdas beside one, least CPU: MMD networks, static and dynamic PCSG."""
+    """Time many lambdas beside one, least CPU: MMD networks, static and dynamic PCSG."""
     oracle = csg.Oracle(cep1.build())
     history = history_of(oracle.two_stage, cep1.sample(500, 1))
     task = Task(oracle, history, 5, FitConfig(), 0, Journal())
@@ -80,19 +80,20 @@ def lambdas(repeats=2):
             "dynamic",
             config.rounds,
             config.buffer,
-            share=share_of(n),
         ),
     }
     for name, train in ways.items():
-        least = {1: np.inf, 8: np.inf}
-        for count in (1, 8) * repeats:
+        least = {1: np.inf, len(GRID): np.inf, 8: np.inf}
+        for count in (*least,) * repeats:
             start = time.process_time()
             train(count)
             least[count] = min(least[count], time.process_time() - start)
-        print(
-            f"eight lambdas over one, {name}: {least[8] / least[1]:.2f} "
-            f"({least[8]:.1f} s, {least[1]:.1f} s)"
-        )
+        one, *many = least
+        for count in many:
+            print(
+                f"{count} lambdas over one, {name}: {least[count] / least[one]:.2f} "
+                f"({least[count]:.1f} s, {least[one]:.1f} s)"
+            )
 
 
 PARTS = {"fit": fit, "profile": profile, "decide": decide, "lambdas": lambdas}

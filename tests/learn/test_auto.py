@@ -266,8 +266,9 @@ def opened():
     return m
 
 
-def on_opened():
-    return task_on(opened(), np.random.default_rng(3).uniform(5, 15, (24, 1)))
+def on_opened(**config):
+    demands = np.random.default_rng(3).uniform(5, 15, (24, 1))
+    return task_on(opened(), demands, **config)
 
 
 def test_integer_models_learn_with_one_scenario_first():
@@ -292,3 +293,22 @@ def test_integer_models_take_a_module_of_the_users_own():
     assert [one.name for one in found] == ["mmd", "constant", "direct"]
     stages = {entry["stage"] for entry in task.journal.entries}
     assert "direct, relaxed" in stages and "one scenario" not in stages
+
+
+def test_integer_models_learn_weights_by_context():
+    task = on_opened(weights="learned")
+    found = {one.name: one for one in candidates_of(task)}
+    rows = np.arange(len(task.history))
+    for body in found["direct"].bodies:
+        _, weights = task.scenarios_on(body, rows)
+        assert weights.std(axis=0).max() > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("make", "stops"),
+    [(on_opened, False), (lambda: task_on(ZOO["newsvendor"]()), True)],
+)
+def test_what_is_held_out_once_does_not_stop_mmd_networks(make, stops):
+    task = make()
+    Candidates(task, folds_of(task), "mlp").mmd()
+    assert any("best_epoch" in entry for entry in task.journal.entries) == stops

@@ -150,8 +150,10 @@ def test_a_wide_body_gives_the_one_scenario_many_times_a_little_apart(kind, weig
     points = free_outcomes(task, everything(task))
     body = new_body(task, kind, points, task.rng("start"))
 
+    before = torch.random.get_rng_state()
     wide = widened(body, 5, np.random.default_rng(0))
 
+    assert torch.equal(torch.random.get_rng_state(), before)
     assert isinstance(wide, KINDS[kind]) and wide.settings["shape"][0] == 5
     one, many = body(task.contexts).detach(), wide(task.contexts).detach()
     assert many.shape == (len(task.history), 5, one.shape[-1])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pyomo_csg.learn.dynamic import ReplayBuffer, share_of, train_dynamic
+from pyomo_csg.learn.dynamic import ReplayBuffer, train_dynamic
 from pyomo_csg.learn.loss_net import Samples
 from pyomo_csg.learn.mmd import train_mmd
 from tests.learn.test_mmd import bodies, newsvendor_task
@@ -81,24 +81,3 @@ def test_dynamic_decides_better_than_mmd_on_pairs_that_nobody_has_seen():
         for found in result.bodies
     ]
     assert moved[0] > moved[1]
-
-
-def test_a_round_of_many_lambdas_labels_a_share_of_the_rows():
-    task = newsvendor_task(60, **SHORT)
-    (body,) = bodies(task, 1)
-    rows = [np.arange(60), np.arange(20, 60)]
-    result = train_dynamic(task, [body] * 2, [0.1, 1.0], rows, "d", 2, 3, share=0.25)
-    for mine, buffer in zip(rows, result.buffers, strict=True):
-        first, *rounds = buffer.rounds
-        assert len(first) == len(mine)  # one start, labelled once for all lambdas
-        assert [len(one) for one in rounds] == [len(mine) // 4] * 2
-        known = task.history.outcomes[mine]
-        for one in rounds:
-            assert np.isin(one.outcomes, known).all()
-            exact = task.oracle.loss(one.scenarios, one.outcomes)
-            assert one.losses == pytest.approx(exact, rel=1e-9)
-        assert not np.array_equal(rounds[0].outcomes, rounds[1].outcomes)
-
-
-def test_many_lambdas_have_at_most_four_times_the_labels_of_one():
-    assert [share_of(n) * n for n in (1, 2, 4, 8)] == [1, 2, 4, 4]

@@ -1,10 +1,14 @@
 """Checks of linear programs: the quick one says nothing that the thorough one denies."""
 
+from types import SimpleNamespace
+
 import numpy as np
+import pyomo.environ as pyo
 import pytest
 
+import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
-from pyomo_csg.solve.assembly import Layout, evaluate
+from pyomo_csg.solve.assembly import Arrays, Layout, evaluate
 from pyomo_csg.solve.checking import Checker
 from pyomo_csg.solve.compiling import compile_model
 from pyomo_csg.solve.engine import Stats
@@ -71,3 +75,53 @@ def test_a_point_that_is_none_is_not_proven():
     assert checker.proves(stack, points, prices).tolist() == [
         i != 2 for i in range(len(points))
     ]
+
+
+def steep(a, dear):
+    """Return min (1 + dear) x0 + x1 where x0 + x1 >= 3, a x0 <= 2 a, and x >= 0."""
+    return Arrays(
+        np.array([1 + dear, 1.0]),
+        0.0,
+        np.zeros(2),
+        np.full(2, np.inf),
+        np.array([3.0, -np.inf]),
+        np.array([np.inf, 2 * a]),
+        np.array([1.0, a, 1.0]),
+    )
+
+
+@pytest.mark.parametrize("a", [1.0, 1e2, 1e4, 1e6])
+def test_entries_that_grow_leave_less_to_rounding(a):
+    layout = SimpleNamespace(
+        rows=2, columns=2, start=np.array([0, 2, 3]), index=np.array([0, 1, 0])
+    )
+    checker = Checker(layout)
+    point = np.array([2.0, 1.0])
+    assert checker.proves(steep(1.0, 0.0), point, np.array([1.0, 0.0]))
+    for price in np.geomspace(1e-16, 1e-4, 60):
+        # The second row's dual pays for a side that is not there: (0, 3) costs less.
+        program, prices = steep(a, a * price), np.array([1.0, price])
+        quick = checker.proves(program, point, prices)
+        assert not (quick and not checker.look(program, point, prices).optimal)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_to_do_nothing_is_proven_on_the_way(unit):
+    m = pyo.ConcreteModel("idle")
+    m.demand = pyo.Param(mutable=True, initialize=5.0)
+    m.open = pyo.Var(within=pyo.Binary)
+    m.order = pyo.Var(bounds=(0, 40))
+    m.sold = pyo.Var(within=pyo.NonNegativeReals)
+    m.only = pyo.Constraint(expr=m.order <= 40 * m.open)
+    m.stock = pyo.Constraint(expr=m.sold <= m.order)
+    m.market = pyo.Constraint(expr=m.sold <= m.demand)
+    m.cost = pyo.Objective(expr=unit * (m.order + 2 * m.open - 3 * m.sold))
+    csg.annotate(m, first_stage_variables=[m.open, m.order], uncertain_params=m.demand)
+    rng = np.random.default_rng(0)
+    demands, weights = rng.uniform(5, 15, (60, 3, 1)), rng.dirichlet(np.ones(3), 60)
+    found = csg.Oracle(m).solve(demands, weights)
+    # The tree looks at doing nothing on its way, and what that costs must be exact, too.
+    for value, these, shares in zip(found.value, demands, weights, strict=True):
+        orders = these[:, 0]
+        sold = np.minimum(orders[:, None], these[:, 0]) @ shares
+        assert value == pytest.approx(unit * (orders + 2 - 3 * sold).min(), rel=1e-9)
