@@ -13,6 +13,7 @@ from store import Store
 PUBLISHED = Path(__file__).parent / "published"
 PAPER = ("EV", "mmd", "static", "dynamic")
 EV = Unit("EV")
+RATIOS = {"median": "median", "mean": "mean", "90 %": "90th percentile"}
 TIMES = {
     "mmd": "MMD training",
     "decisions": "surrogate solutions",
@@ -64,7 +65,7 @@ def summary(
     found = store.evaluation(units, trials)
     if found is None or str(EV) not in found.gaps:
         return pd.DataFrame()
-    timing = found.timing()
+    timing, ratios = found.timing(), found.ratios(str(EV))
     rows = []
     for unit in units:
         name = str(unit)
@@ -77,8 +78,7 @@ def summary(
                 "K": unit.scenarios or "",
                 "trials": len(fits),
                 **{
-                    what: f"{value[name] / value[str(EV)]:.4f}"
-                    for what, value in _statistics(found).items()
+                    what: f"{ratios.loc[name, key]:.4f}" for key, what in RATIOS.items()
                 },
                 "fit, s": f"{np.median(fits):.3g}",
                 "decision, ms": f"{1e3 * timing.loc[name, 'decision']:.3g}",
@@ -111,14 +111,6 @@ def markdown(table: pd.DataFrame) -> str:
     shown = table.reset_index(names="") if named else table
     rows = [shown.columns, ["---"] * shown.shape[1], *shown.astype(str).to_numpy()]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def _statistics(found) -> dict[str, pd.Series]:
-    return {
-        "median": found.median(),
-        "mean": found.mean(),
-        "90th percentile": found.quantile(0.9),
-    }
 
 
 def _beside(

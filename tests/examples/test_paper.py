@@ -1,6 +1,7 @@
 """The driver of the paper's experiments, on as little as it takes."""
 
 import importlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,27 @@ def test_the_same_command_goes_on_where_it_was(results):
     renewed = {name for name in after if after[name] != before.get(name)}
     assert renewed == {"0-SAA.json"}
     assert "| SAA |" in printed
+
+
+def test_a_row_is_compared_on_the_trials_that_it_has(results, driver, tmp_path):
+    folder, _ = results
+    (tmp_path / "quick").mkdir()
+    rows = shutil.copytree(folder / "quick" / "newsvendor", tmp_path / "quick" / "n")
+    other = pd.read_csv(rows / "0-EV.csv").assign(trial=1)
+    other["cost"] += 5.0  # a second trial, in which the expected value decides worse
+    other["gap"] = (other["cost"] - other["value"]) / other["value"].abs()
+    other.to_csv(rows / "1-EV.csv", index=False)
+    shutil.copy(rows / "0-EV.json", rows / "1-EV.json")
+    tables, methods, store = driver("tables"), driver("methods"), driver("store")
+    experiment = driver("newsvendor").EXPERIMENT.quick()
+    units = [methods.Unit("EV"), methods.Unit("SAA")]
+
+    both = tables.summary(experiment, store.Store(rows), units, range(2))
+    first = tables.summary(experiment, store.Store(rows), units, range(1))
+
+    assert both["trials"].tolist() == [2, 1]
+    for what in ("median", "mean", "90th percentile"):
+        assert both.loc[1, what] == first.loc[1, what] != "1.0000"
 
 
 @pytest.mark.parametrize(
