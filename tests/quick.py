@@ -25,6 +25,7 @@ _LENGTHS = {
     (candidates, "_INTEGER_STEPS"): 1,
     (candidates, "_ONE_STEPS"): 1,
     (candidates, "_ATOM_DRAWS"): 4,
+    (candidates, "_CONSTANT_DRAWS"): 4,
     (drawing, "_SETS"): 6,
     (drawing, "_SLOW_SETS"): 4,
     (judging, "_DRAWS"): 4,

@@ -38,9 +38,10 @@ from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trust import examine
 from pyomo_csg.solve import Oracle
 
-_ATOM_RATE, _ATOM_DRAWS = 5e-2, 48
-_CONSTANT_STEPS, _CONSTANT_BATCH = 100, 5
+_ATOM_RATE = 5e-2
+_CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS = 100, 5, 48
 _ATOM_STEPS, _ATOM_BATCH = 800, 10
+_ATOM_DRAWS = 256  # of errors, of which few may be in the tail that decides
 _INTEGER_STEPS, _INTEGER_BATCH = 30, 20
 _ONE_STEPS = 100  # on programs of one scenario
 _SLOW_BATCH, _SLOW_DRAWS = 8, 16  # with integer recourse: each outcome is a program
@@ -153,7 +154,7 @@ class Candidates:
         heads = [task.head] * len(self._folds)
         if task.integer_recourse:
             return self._slow_constant(pools, heads)
-        length = _CONSTANT_STEPS, _CONSTANT_BATCH
+        length = _CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS
         bodies = self._constants(task.config.starts)
         return self._best_starts("constant", bodies, pools, heads, *length)
 
@@ -253,7 +254,7 @@ class Candidates:
         pairs = list(zip(heads, self._folds.rows, strict=True))
         likely = [self._errors(head, rows) for head, rows in pairs]
         bodies = [body for pair in pairs for body in new_atoms(self._task, *pair)]
-        length = _ATOM_STEPS, _ATOM_BATCH
+        length = _ATOM_STEPS, _ATOM_BATCH, _ATOM_DRAWS
         return self._best_starts("location-scale", bodies, likely, heads, *length)
 
     def _atoms(self, name: str, heads: Sequence[LocationScaleHead]) -> Candidate:
@@ -275,6 +276,7 @@ class Candidates:
         heads: Sequence[Any],
         steps: int,
         batch: int,
+        draws: int,
     ) -> Candidate:
         """Train constant free numbers from several starts; keep each part's best."""
         task, starts = self._task, self._task.config.starts
@@ -288,7 +290,7 @@ class Candidates:
                 [likely[part] for part in parts],
                 [heads[part] for part in parts],
                 self._relaxed if task.integer else None,
-                draws=_ATOM_DRAWS,
+                draws=draws,
             )
             return direct.train(bodies, rows, f"{name} starts", schedule)
 
@@ -308,9 +310,7 @@ class Candidates:
             for part in range(len(heads))
         ]
         if task.integer:
-            best = self._finished(
-                name, best, likely, heads, _ATOM_RATE / 2, _ATOM_DRAWS
-            )
+            best = self._finished(name, best, likely, heads, _ATOM_RATE / 2, draws)
         return Candidate(name, best, list(heads))
 
     def _finished(

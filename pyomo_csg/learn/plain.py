@@ -50,7 +50,8 @@ def plain(network: TaskNet) -> Generator | None:
     >>> scenarios[0, :, 0], weights[0]
     (array([15., 15., 15., 15., 15.]), array([0.2, 0.2, 0.2, 0.2, 0.2]))
     """
-    if not all(map(_is_at_hand, chain(network.parameters(), network.buffers()))):
+    parts = chain(network.named_parameters(), network.named_buffers())
+    if not all(_is_at_hand(name, tensor) for name, tensor in parts):
         return None
     body, place = _body(network.body), _place(network.head)
     if body is None or place is None:
@@ -68,8 +69,10 @@ def plain(network: TaskNet) -> Generator | None:
     return generate
 
 
-def _is_at_hand(tensor: Tensor) -> bool:
-    kinds = torch.float64, torch.bool
+def _is_at_hand(name: str, tensor: Tensor) -> bool:
+    kinds: tuple[torch.dtype, ...] = torch.float64, torch.bool
+    if ".lstm." in name:  # which has single precision, and has double here
+        kinds = torch.float64, torch.float32
     return tensor.dtype in kinds and tensor.device.type == "cpu"
 
 
@@ -103,13 +106,13 @@ def _feedforward(body: Feedforward) -> Function:
 
 def _recurrent(body: Recurrent) -> Function:
     lstm, head = body.lstm, _feedforward(body.head)
-    entering, returning, *biases = (_array(one).T for one in lstm.parameters())
+    entering, returning, bias, other = (_array(one).T for one in lstm.parameters())
     size = lstm.hidden_size
     # All four gates by one tanh: a sigmoid is (1 + tanh(x / 2)) / 2.
     slope = np.repeat([0.5, 0.5, 1.0, 0.5], size)
 
     def forward(x: np.ndarray) -> np.ndarray:
-        given = (x.swapaxes(0, 1) @ entering + sum(biases)) * slope
+        given = (x.swapaxes(0, 1) @ entering + bias + other) * slope
         back, level = returning * slope, 1.0 - slope
         state, memory = np.zeros((2, len(x), size))
         gates = np.empty((len(x), 4 * size))

@@ -1,5 +1,7 @@
 """A Task-Net in plain arrays: the same numbers as torch's, whatever its parts."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -53,8 +55,9 @@ def forecast(numbers, positive, context_shape=(3,)):
 
 
 def assert_same(net, generate, x=X):
+    """All of it in double precision, LSTMs too."""
     with torch.no_grad():
-        scenarios, weights = net(torch.as_tensor(x))
+        scenarios, weights = copy.deepcopy(net).double()(torch.as_tensor(x))
     found = generate(x)
     np.testing.assert_allclose(found[0], scenarios.numpy(), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(found[1], weights.numpy(), rtol=1e-12)
@@ -92,6 +95,14 @@ def test_an_lstm_is_that_of_torch(hidden, spread):
     net = network(Recurrent(3, (5, 4), hidden), head, spread)
     assert_same(net, plain(net), PANELS)
     assert_same(net, plain(net), PANELS[:1, :1])
+
+
+def test_an_lstm_is_trained_in_single_precision_and_near_that():
+    net = network(Recurrent(3, (5, 4), (6, 8)), OmegaHead(OMEGAS["every kind"]))
+    assert {p.dtype for p in net.body.lstm.parameters()} == {torch.float32}
+    found = net(torch.as_tensor(PANELS))[0]
+    assert found.dtype == torch.float64
+    np.testing.assert_allclose(plain(net)(PANELS)[0], found.numpy(), rtol=1e-4)
 
 
 def test_a_forecast_by_an_lstm_is_that_of_torch():
