@@ -92,7 +92,7 @@ class Recurrent(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return free numbers (B, *shape)."""
-        states, _ = self.lstm(x.to(self.lstm.weight_ih_l0.dtype))
+        states, _ = self.lstm(x.to(next(self.lstm.parameters()).dtype))
         return self.head(states[:, -1].double())
 
     def start_at(self, free: Tensor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from itertools import repeat
 from typing import Any, TypeVar
 
@@ -49,22 +50,17 @@ class Blocks:
 
     def unusable(self) -> np.ndarray:
         """Say for which cases, on the first axis, some number is missing or infinite."""
+        finite = (self.entries, self.cost, self.constant, self.hessian)
+        lower = (self.row_lower, self.column_lower)
+        upper = (self.row_upper, self.column_upper)
+        good = [np.isfinite(one) for one in finite if not _shared(one)]
+        good += [one < np.inf for one in lower if not _shared(one)]  # which no NaN is
+        good += [one > -np.inf for one in upper if not _shared(one)]
         cases = self.cost.shape[0]
-        good = np.ones(cases, bool)
-
-        def admit(mask: np.ndarray) -> None:
-            np.logical_and(good, mask.reshape(cases, -1).all(axis=1), out=good)
-
-        for finite in (self.entries, self.cost, self.constant, self.hessian):
-            if not _shared(finite):
-                admit(np.isfinite(finite))
-        for lower in (self.row_lower, self.column_lower):
-            if not _shared(lower):
-                admit(lower < np.inf)  # which no NaN is
-        for upper in (self.row_upper, self.column_upper):
-            if not _shared(upper):
-                admit(upper > -np.inf)
-        return ~good
+        bad = np.zeros(cases, bool)
+        for one in good:
+            bad |= ~np.logical_and.reduce(one.reshape(cases, -1), axis=1)
+        return bad
 
     def joined(self, other: Blocks) -> Blocks:
         """Append another's blocks after these, on the axis before the last."""
@@ -93,7 +89,7 @@ def evaluate(compiled: CompiledModel, omega: np.ndarray) -> Blocks:
 
     def shaped(numbers: Numbers) -> np.ndarray:
         if numbers.certain:
-            return shared(numbers.constant, shape)
+            return _everywhere(numbers, shape)
         return numbers.at(flat).reshape(*shape, len(numbers.constant))
 
     return Blocks(
@@ -105,6 +101,12 @@ def evaluate(compiled: CompiledModel, omega: np.ndarray) -> Blocks:
         shaped(cost.constant),
         shaped(cost.hessian),
     )
+
+
+@lru_cache(256)
+def _everywhere(numbers: Numbers, shape: tuple[int, ...]) -> np.ndarray:
+    """Return numbers that are certain; decisions ask for few shapes again and again."""
+    return shared(numbers.constant, shape)
 
 
 @dataclass

@@ -222,6 +222,11 @@ class Batch:
         with self._lock:
             self.stats.add(stats)
 
+    def count_seconds(self, seconds: float) -> None:
+        """Add what all of a batch took."""
+        with self._lock:
+            self.stats.total_seconds += seconds
+
     def _settle_in(self) -> None:
         """Take workers of this process's own, where it was forked: it has none of them."""
         if self._process == os.getpid():

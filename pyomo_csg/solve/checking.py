@@ -55,7 +55,7 @@ class Verdict:
 class _Sizes:
     """What rows, columns then rows, columns' costs, and all that is paid are about.
 
-    Entries of the matrix were ``values`` then.
+    Entries of the matrix were ``values`` then. Columns, then rows, may be off by ``noise``.
     """
 
     rows: np.ndarray
@@ -63,6 +63,7 @@ class _Sizes:
     price: np.ndarray
     paid: float
     values: np.ndarray
+    noise: np.ndarray
 
 
 @dataclass
@@ -85,7 +86,8 @@ class _Places:
         """
         away = np.abs(self.point - np.where(dual > 0, self.lower, self.upper))
         np.copyto(away, size, where=noise & np.isinf(away))
-        return np.einsum("...i,...i->...", np.abs(dual), away)
+        away *= np.abs(dual)
+        return np.add.reduce(away, axis=-1)
 
 
 class Checker:
@@ -170,7 +172,7 @@ class Checker:
     ) -> np.ndarray:
         """Say where (...) points keep all sides and cost what their duals prove."""
         gap = places.gap(dual, noise, self._typical_sizes(program).both)
-        spent = np.abs(program.cost * x).sum(axis=-1)
+        spent = np.add.reduce(np.abs(program.cost * x), axis=-1)
         # What costs nothing, such as a decision not to do anything, is rounded, too.
         close = gap <= _GAP * spent + _NOISE * self._typical_sizes(program).paid
         return np.asarray(self._feasible(program, places) & close)
@@ -187,11 +189,10 @@ class Checker:
     def _feasible(self, program: Arrays | Stack, places: _Places) -> np.ndarray:
         """Say where (...) no side is missed by more than a row's terms leave open."""
         sizes, off = self._typical_sizes(program), places.off()
-        allowed = np.zeros(off.shape) + _NOISE * sizes.both
-        allowed[..., self._columns :] += _BROKEN * places.terms
-        kept = off <= allowed  # which no NaN is
-        if kept[..., : self._columns].all():
-            return np.asarray(kept.all(axis=-1))
+        off[..., self._columns :] -= _BROKEN * places.terms
+        kept = off <= sizes.noise  # which no NaN is
+        if np.logical_and.reduce(kept[..., : self._columns], axis=None):
+            return np.asarray(np.logical_and.reduce(kept, axis=-1))
         good = kept[..., self._columns :].all(axis=-1)
         good &= np.isfinite(places.point).all(axis=-1)
         off = np.maximum(off[..., : self._columns], 0.0)
@@ -260,7 +261,8 @@ class Checker:
         paid = np.abs(cost * columns_about)
         spent = np.median(paid[paid > 0]) if paid.any() else 1.0
         both = np.concatenate([columns_about, rows_about])
-        return _Sizes(rows_about, both, spent / columns_about, float(spent), values)
+        price, noise = spent / columns_about, _NOISE * both
+        return _Sizes(rows_about, both, price, float(spent), values, noise)
 
     def _by_row(self, entries: np.ndarray) -> np.ndarray:
         return _summed(entries, self._row, self._rows)

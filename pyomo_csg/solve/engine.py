@@ -79,8 +79,10 @@ class Stats:
 
     def taken(self) -> Stats:
         """Return these counts, and count from zero again."""
-        found = Stats(**vars(self))
-        vars(self).update(vars(Stats()))
+        found = Stats()
+        counts, none = vars(self), vars(found).copy()
+        vars(found).update(counts)
+        counts.update(none)
         return found
 
     def add(self, other: Stats) -> None:

@@ -34,6 +34,9 @@ class Gathered:
         """Return points (n, columns) and rows' duals (n, rows)."""
         columns, rows = self._program.layout.columns, self._program.layout.rows
         numbers = unpacked(self._packed, columns + rows)
-        return numbers[:, :columns], numbers[:, columns:] / np.array(self._scale)[
-            :, None
-        ]
+        scale = self._scale[0] if len(set(self._scale)) == 1 else _column(self._scale)
+        return numbers[:, :columns], numbers[:, columns:] / scale
+
+
+def _column(numbers: list[float]) -> np.ndarray:
+    return np.array(numbers)[:, None]

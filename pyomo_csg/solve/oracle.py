@@ -404,8 +404,7 @@ class Oracle:
         try:
             return self._batch.run(method, arrays, progress, **constants)
         finally:
-            spent = time.perf_counter() - start
-            self._batch.count(Stats(total_seconds=spent))
+            self._batch.count_seconds(time.perf_counter() - start)
 
     def _settle(
         self, troubles: dict[int, Any], on_error: str, program: Callable[[int], Any]
