@@ -26,8 +26,9 @@ class Careful:
     """Solves what failed its check: rows and columns in units that a point tells.
 
     Each row is divided by the size of its terms at the best point so far, each column
-    counts in what a row would feel, and costs in what the point costs. Units are powers of
-    two, so that nothing is rounded. Every way of the simplex method is tried in turn.
+    counts in what a row would feel, and costs in what the point costs; if that does not
+    help, rows and columns count in what is typical of them. Units are powers of two, so
+    that nothing is rounded. Every way of the simplex method is tried in turn.
 
     Parameters
     ----------
@@ -122,18 +123,25 @@ class Careful:
         SolverTrouble
             ``'not exact'`` if no way gives an optimum that can be proven.
         """
-        for way in _WAYS:
-            found = self._again(arrays, np.nan_to_num(x), way)
-            if found is not None and found[1].optimal:
-                return found
-            x = x if found is None else found[0]
+        # Where all that a row has is zero, the point tells too small a unit.
+        for units in (self.checker.natural_units, self.checker.typical_units):
+            for way in _WAYS:
+                x = np.nan_to_num(x)
+                found = self._again(arrays, x, units(arrays, x), way)
+                if found is not None and found[1].optimal:
+                    return found
+                x = x if found is None else found[0]
         raise not_exact()
 
     def _again(
-        self, arrays: Arrays, x: np.ndarray, way: Mapping[str, Any]
+        self,
+        arrays: Arrays,
+        x: np.ndarray,
+        units: tuple[np.ndarray, np.ndarray],
+        way: Mapping[str, Any],
     ) -> tuple[np.ndarray, Verdict] | None:
-        """Solve in the units that a point tells; None if the solver finds nothing."""
-        rows, columns = self.checker.natural_units(arrays, x)
+        """Solve in units of rows and columns; None if the solver finds nothing."""
+        rows, columns = units
         row, column = _power(1 / rows), _power(columns)
         spent = float(np.abs(arrays.cost * x).sum())
         spent = spent or float(np.abs(arrays.cost * column).max(initial=0.0)) or 1.0

@@ -162,6 +162,13 @@ class Checker:
         units[~np.isfinite(units)] = 1.0
         return terms, units
 
+    def typical_units(
+        self, arrays: Arrays, x: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return what rows and columns are about, wherever a point is."""
+        sizes = self._typical_sizes(arrays)
+        return sizes.rows, sizes.both[: self._columns]
+
     def _proven(
         self,
         program: Arrays | Stack,
