@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -65,8 +65,35 @@ def compared(
         return mine / theirs
 
 
+def alike(judged: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the rows that some columns (n, m) have, and the columns that have just these.
+
+    Columns that have none are left out.
+    """
+    patterns, kind = np.unique(judged, axis=1, return_inverse=True)
+    for number, pattern in enumerate(patterns.T):
+        if pattern.any():
+            yield np.flatnonzero(pattern), np.flatnonzero(kind.ravel() == number)
+
+
+def drawn_whole(rows: np.ndarray, trial: np.ndarray) -> tuple[str, list[np.ndarray]]:
+    """Return what is drawn, and its rows: trials, or the cases of a single one.
+
+    Parameters
+    ----------
+    rows : array
+    trial : array (n,)
+        Of all rows.
+    """
+    mine = trial[rows]
+    units = [rows[mine == one] for one in np.unique(mine)]
+    return ("trials", units) if len(units) > 1 else ("cases", list(rows[:, None]))
+
+
 def bootstrapped(
-    statistic: Callable[[np.ndarray], np.ndarray],
+    statistic: Statistic,
+    values: np.ndarray,
+    to: int | None,
     units: Sequence[np.ndarray],
     level: float,
     seed: int,
@@ -76,8 +103,8 @@ def bootstrapped(
 
     Parameters
     ----------
-    statistic : callable
-        From rows (n,), by their numbers, to m numbers.
+    statistic, values, to
+        As in :func:`compared`.
     units : list of arrays
         The rows of each unit that is drawn whole, with replacement: a trial, or a case.
     """
@@ -92,6 +119,7 @@ def bootstrapped(
     found = []
     for _ in range(draws):
         drawn = rng.integers(count, size=count)
-        found.append(statistic(np.concatenate([units[unit] for unit in drawn])))
+        rows = np.concatenate([units[unit] for unit in drawn])
+        found.append(compared(statistic, values[rows], to))
     ends = (1 - level) / 2, (1 + level) / 2
     return np.array([computed(end, np.array(found)) for end in ends])

@@ -13,9 +13,11 @@ from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.evaluation import plots, tidy
 from pyomo_csg.evaluation.bootstrap import (
     Statistic,
+    alike,
     bootstrapped,
     compared,
     computed,
+    drawn_whole,
     name_of,
 )
 from pyomo_csg.evaluation.reference import TIE, combined, proven_gap, relative
@@ -153,8 +155,8 @@ class Evaluation:
     ) -> pd.DataFrame:
         """Return a bootstrap interval of a statistic: low and high for each policy.
 
-        Trials are drawn with replacement, each with all its cases; cases, if there is
-        one trial only. The name of the columns says which.
+        The trials of a policy are drawn with replacement, each with all its cases; its
+        cases, if it has one trial only. The name of the columns says which.
 
         Parameters
         ----------
@@ -163,22 +165,24 @@ class Evaluation:
         level : float
         seed : int
         to : str, optional
-            A policy: then the interval is of the ratio to its statistic.
+            A policy: then the interval is of the ratio to its statistic, over the cases
+            of both.
         draws : int
         """
         values, column = self._measured.to_numpy(), self._column(to)
-        label, rows = self._reference.index.codes[0], np.arange(len(values))
-        over, units = "trials", [rows[label == one] for one in np.unique(label)]
-        if len(units) == 1:
-            over, units = "cases", list(rows[:, None])
-        found = bootstrapped(
-            lambda some: compared(statistic, values[some], column),
-            units,
-            level,
-            seed,
-            draws,
-        )
-        names = pd.Index(["low", "high"], name=f"bootstrap over {over}")
+        label, judged = self._reference.index.codes[0], self._judged.to_numpy()
+        if column is not None:
+            judged = judged & judged[:, [column]]
+        found, over = np.full((2, values.shape[1]), np.nan), set()
+        for rows, mine in alike(judged):
+            kind, units = drawn_whole(rows, label)
+            chosen, last = (mine, None) if column is None else ([*mine, column], -1)
+            part = values[:, chosen]
+            ends = bootstrapped(statistic, part, last, units, level, seed, draws)
+            found[:, mine] = ends[:, : len(mine)]
+            over.add(kind)
+        words = " or ".join(sorted(over, reverse=True))
+        names = pd.Index(["low", "high"], name=f"bootstrap over {words}")
         return pd.DataFrame(found.T, index=self._names, columns=names)
 
     def ratios(
@@ -317,6 +321,13 @@ class Evaluation:
     def _measured(self) -> pd.DataFrame:
         """What statistics are of."""
         return self.gaps if self.has_reference else self.costs
+
+    @property
+    def _judged(self) -> pd.DataFrame:
+        """Whether a policy, a column, was judged on a case, a row."""
+        wide = self._records["failure"].notna().unstack("policy", fill_value=False)
+        index = self._reference.index
+        return wide.reindex(index=index, columns=self.policies, fill_value=False)
 
     @property
     def _took_part(self) -> pd.Series:

@@ -51,6 +51,25 @@ def test_whole_trials_are_drawn_where_there_are_several():
     assert found.columns.name == "bootstrap over trials"
 
 
+def test_a_policy_of_few_trials_is_drawn_from_these():
+    rng, trials = np.random.default_rng(9), [0] * 6 + [1] * 6 + [2] * 6
+    parts = {"EV": 18, "two": 12, "one": 6}
+    costs = gaps_of(rng, 18, parts)
+    joined = csg.Evaluation.join(
+        evaluation_of({policy: costs[policy][:n]}, np.ones(n), trials=trials[:n])
+        for policy, n in parts.items()
+    )
+    for to in (None, "EV"):
+        found = joined.interval("mean", to=to, draws=30)
+        assert found.columns.name == "bootstrap over trials or cases"
+        for policy, n in parts.items():
+            both = {name: costs[name][:n] for name in ("EV", policy)}
+            alone = evaluation_of(both, np.ones(n), trials=trials[:n])
+            expected = alone.interval("mean", to=to, draws=30).loc[policy]
+            assert found.loc[policy].tolist() == expected.tolist()
+    assert found.loc["one", "low"] < found.loc["one", "high"]
+
+
 def test_the_interval_is_that_of_scipy_but_for_chance():
     rng = np.random.default_rng(3)
     evaluation = evaluation_of({"a": 1 + rng.exponential(size=60)}, np.ones(60))
