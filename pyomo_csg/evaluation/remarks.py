@@ -63,8 +63,14 @@ def _on_reference(evaluation: Evaluation) -> list[str]:
     if unproven := count - closed - len(known):
         words += f", not at all in {unproven}"
     found = [words]
-    if better := int(source.str.startswith(POLICY).sum()):
-        found.append(f"in {better} cases the best decision known is a policy's")
+    ended = reference.loc[source.str.startswith(POLICY), "status"]
+    if len(ended):
+        counts = ended.value_counts(sort=False)
+        how = ", ".join(f"'{status}' in {count}" for status, count in counts.items())
+        found.append(
+            f"in {len(ended)} cases the best decision known is a policy's; the "
+            f"{FULL_PROGRAM} ended {how}"
+        )
     return found
 
 

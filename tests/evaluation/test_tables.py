@@ -62,9 +62,13 @@ def test_costs_below_what_is_proven_or_given_are_told():
 
 def test_a_best_value_that_is_a_policys_is_told():
     made = evaluation_of({"a": [0.9, 2.0]}, [0.9, 2.0], bounds=[0.8, 2.0])
-    source = ["policy a", "full program"]
-    found = csg.Evaluation(made.records, made.reference.assign(source=source))
+    ended = {
+        "source": ["policy a", "full program"],
+        "status": ["time limit", "optimal"],
+    }
+    found = csg.Evaluation(made.records, made.reference.assign(**ended))
     assert "in 1 cases the best decision known is a policy's" in str(found)
+    assert "the full program ended 'time limit' in 1" in str(found)
 
 
 def test_the_curve_is_the_fraction_of_cases_with_at_most_a_gap(tmp_path):
