@@ -18,7 +18,18 @@ from store import Store
 import pyomo_csg as csg
 from models import cvar_portfolio
 
-SHOWN = ("EV", "SAA", "forest", "quantile regression", "mmd", "static", "dynamic")
+SHOWN = (
+    "EV",
+    "SAA",
+    "forest",
+    "quantile regression",
+    "mmd",
+    "static",
+    "dynamic",
+    "auto",
+    "given",
+)
+ACROSS = 3  # panels
 STEPS = 41
 
 
@@ -27,14 +38,20 @@ def cdf(
 ) -> None:
     """Draw how gaps are distributed, a panel a K; of many lambdas the best median."""
     counts = experiment.counts
-    fig, panels = plt.subplots(
-        1, len(counts), figsize=(4.2 * len(counts), 3.8), sharey=True, squeeze=False
-    )
-    for axes, count in zip(panels[0], counts, strict=True):
-        found = store.evaluation(_shown(store, units, count, trials), trials)
+    across, down = min(ACROSS, len(counts)), -(-len(counts) // ACROSS)
+    size = (4.2 * across, 3.8 * down)
+    fig, panels = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
+    for axes in panels.flat[len(counts) :]:
+        axes.remove()
+    for axes, count in zip(panels.flat, counts, strict=False):
+        some = _shown(store, units, count, trials)
+        found = store.evaluation(some, trials)
         if found is None:
             continue
         found.plot_cdf(ax=axes)
+        colours = {str(u): f"C{SHOWN.index(u.method)}" for u in some}
+        for line in axes.get_lines():
+            line.set_color(colours[line.get_label()])
         axes.set(title=f"K = {count}", xlabel="log10 of the gap")
         axes.legend(fontsize="small")
     fig.suptitle(f"{experiment.name}: fraction of contexts with at most this gap")
@@ -47,7 +64,7 @@ def _shown(store: Store, units: list[Unit], count: int, trials: range) -> list[U
     """Return a unit a method: that of the best median, where lambda varies."""
     mine = [u for u in units if u.scenarios == count or u.method in ONCE]
     best = []
-    for method in (*SHOWN, "auto", "given"):
+    for method in SHOWN:
         some = [u for u in mine if u.method == method]
         found = store.evaluation(some, trials)
         if found is not None:
