@@ -11,6 +11,11 @@ import numpy as np
 import pyomo_csg as csg
 
 EVALUATION_SEED = 1_000_000
+QUICKLY: dict[str, Any] = {
+    "trials": 1,
+    "contexts": 30,
+    "config": {"folds": 3, "starts": 2},
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class Experiment:
         The grid of lambda.
     rounds : int
         T of the dynamic method.
+    config : dict
+        Other settings of csg.fit.
     options : dict
         Of HiGHS, for the full program on a context's law.
     location_scale : callable, optional
@@ -55,6 +62,7 @@ class Experiment:
     counts: tuple[int, ...]
     penalties: tuple[float | str, ...]
     rounds: int = 4
+    config: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     location_scale: Callable[[int], csg.LocationScale] | None = None
     level: float | None = None
@@ -62,14 +70,24 @@ class Experiment:
 
     def quick(self) -> Experiment:
         """Return the same on fewer contexts, scenarios and lambdas, and in one trial."""
-        return replace(self, **{"trials": 1, "contexts": 30, **self.quickly})
+        return replace(self, **{**QUICKLY, **self.quickly})
+
+    @property
+    def made_with(self) -> dict[str, Any]:
+        """What has to be the same for rows to stand in one table."""
+        settings = {"rounds": self.rounds, **self.config}
+        return {"contexts": self.contexts, "pairs": self.pairs, "config": settings}
 
     def history(self, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the pairs to learn from."""
         return self.sample(self.pairs, 17 * trial + 1, generator=trial)
 
     def evaluation_contexts(self, trial: int) -> np.ndarray:
-        """Return the contexts to decide for. Fewer are the first of more."""
+        """Return the contexts to decide for.
+
+        Fewer are the first of more, but for CVaR: there they are spread over the later
+        pairs, so that another number has other contexts.
+        """
         seed = EVALUATION_SEED + trial
         return self.sample(self.contexts, seed, generator=trial)[0]
 

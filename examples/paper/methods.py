@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from experiment import Experiment
@@ -27,7 +28,7 @@ ONCE = {
     "probabilities": "probabilities of fixed outcomes, through the solution",
     "Neur2SP": "a network for the recourse, within the first stage",
 }
-REDUCED = ("SAA k-means", "SAA forward", "forest K", "residuals K")
+REDUCED = ("SAA k-means", "SAA forward", "neighbours K", "forest K", "residuals K")
 METHODS = (*ONCE, *REDUCED, *OURS)
 
 
@@ -40,14 +41,20 @@ class Unit:
     penalty: float | str | None = None
 
     def __str__(self) -> str:
-        words = [self.method]
-        if self.penalty is not None:
-            words.append(
-                self.penalty if isinstance(self.penalty, str) else f"{self.penalty:g}"
-            )
-        if self.scenarios is not None:
-            words.append(f"K={self.scenarios}")
-        return " ".join(words)
+        count = "" if self.scenarios is None else f" K={self.scenarios}"
+        return f"{self.label}{count}"
+
+    @property
+    def label(self) -> str:
+        """The method and its lambda, which many K share."""
+        return f"{self.method} {self.penalty_text}".strip()
+
+    @property
+    def penalty_text(self) -> str:
+        """Lambda as the paper's tables have it; empty where there is none."""
+        if self.penalty is None or isinstance(self.penalty, str):
+            return self.penalty or ""
+        return f"{self.penalty:g}"
 
 
 def units(experiment: Experiment, methods: tuple[str, ...]) -> Iterator[Unit]:
@@ -81,32 +88,33 @@ class Fitting:
     experiment : Experiment
     trial : int
     workers : int
-    config : dict
-        Settings of csg.fit.
     """
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        trial: int,
-        workers: int = 1,
-        config: dict[str, Any] | None = None,
-    ):
+    def __init__(self, experiment: Experiment, trial: int, workers: int = 1):
         self._experiment, self._trial, self._workers = experiment, trial, workers
-        self._config = {"rounds": experiment.rounds, **(config or {})}
         self._model = experiment.build()
         self._history = experiment.history(trial)
 
-    def policy(self, unit: Unit) -> tuple[Any, dict[str, float]]:
-        """Return a fitted policy, and the seconds that its stages took."""
-        clock = _Clock()
+    def policy(
+        self, unit: Unit, checkpoint: Path | None = None
+    ) -> tuple[Any, dict[str, float]]:
+        """Return a fitted policy, and the seconds that its stages took.
+
+        A fit that went on from a checkpoint has no seconds: they would be too few.
+        """
+        resumed, clock = checkpoint is not None and checkpoint.exists(), _Clock()
         if unit.method in OURS:
-            policy: Any = self._ours(unit, clock)
+            policy: Any = self._ours(unit, clock, checkpoint)
         else:
             policy = self._rivals()[unit.method](unit.scenarios)
-        return policy, {**clock.stages, "fit": clock.seconds}
+        return policy, {} if resumed else {**clock.stages, "fit": clock.seconds}
 
-    def _ours(self, unit: Unit, clock: Callable[[dict[str, Any]], None]) -> csg.Policy:
+    def _ours(
+        self,
+        unit: Unit,
+        clock: Callable[[dict[str, Any]], None],
+        checkpoint: Path | None,
+    ) -> csg.Policy:
         given = unit.method == "given"
         network = None
         if given:
@@ -119,8 +127,9 @@ class Fitting:
             method="auto" if given else unit.method,
             regularization="auto" if unit.penalty is None else unit.penalty,
             network=network,
-            config=self._config,
+            config=self._experiment.made_with["config"],
             workers=self._workers,
+            checkpoint=checkpoint,
             progress=False,
             callback=clock,
         )
@@ -140,6 +149,7 @@ class Fitting:
                 baselines.QuantileRegression, level=level
             ),
             "neighbours": lambda k: of(baselines.NeighbourWeighted),
+            "neighbours K": lambda k: of(baselines.NeighbourWeighted, scenarios=k),
             "forest": lambda k: of(baselines.ForestWeighted),
             "forest K": lambda k: of(baselines.ForestWeighted, scenarios=k),
             "residuals": lambda k: of(baselines.Residuals),

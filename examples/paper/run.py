@@ -5,7 +5,8 @@
     python examples/paper/run.py all --quick
 
 Results are kept in ``results/``, a file a row and trial: the same command goes on where
-it was stopped. Tables and figures are made of all that is there.
+it was stopped, also within a long fit. Tables and figures are made of all that is there
+with as many contexts and pairs.
 """
 
 from __future__ import annotations
@@ -13,20 +14,17 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
-import platform
-import shlex
 import sys
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # where models/ lies
 
 import figures
-import tables
 import torch
 from experiment import Experiment
 from methods import METHODS, Fitting, Unit, units
+from page import report
 from store import Store
 from tqdm import tqdm
 
@@ -45,10 +43,9 @@ QUICK = (
     "dynamic",
     "auto",
 )
-QUICKLY = {"folds": 3, "starts": 2}
 
 
-def run(experiment: Experiment, methods, store: Store, workers: int, config) -> None:
+def run(experiment: Experiment, methods, store: Store, workers: int) -> None:
     """Fit and judge whatever is missing."""
     rows = list(units(experiment, methods))
     todo = [
@@ -60,7 +57,7 @@ def run(experiment: Experiment, methods, store: Store, workers: int, config) -> 
     with tqdm(total=len(todo), desc=experiment.name, unit=" policy") as bar:
         for trial in sorted({trial for trial, _ in todo}):
             bar.set_postfix_str(f"trial {trial}, cases")
-            fitting = Fitting(experiment, trial, workers, config)
+            fitting = Fitting(experiment, trial, workers)
             cases = experiment.cases(trial)
             for unit in [unit for t, unit in todo if t == trial]:
                 bar.set_postfix_str(f"trial {trial}, {unit}")
@@ -79,11 +76,12 @@ def judge(
 ) -> None:
     """Fit a policy, judge it and keep what was found."""
     try:
-        policy, seconds = fitting.policy(unit)
+        policy, seconds = fitting.policy(unit, store.checkpoint(unit, trial))
     except csg.CsgError as error:
         logger.error(
             "%s, trial %d: %s was not fitted: %s", store.folder.name, trial, unit, error
         )
+        store.keep_failure(unit, trial, str(error))
         return
     evaluation = csg.evaluate(
         {str(unit): policy},
@@ -95,52 +93,6 @@ def judge(
         progress=False,
     )
     store.keep(unit, trial, evaluation, seconds)
-
-
-def report(
-    experiment: Experiment, methods, store: Store, folder: Path, how: str
-) -> str:
-    """Write and return the tables of all that is there, and draw the figures."""
-    folder.mkdir(parents=True, exist_ok=True)
-    trials = range(experiment.trials)
-    rows = [
-        unit
-        for unit in units(experiment, methods)
-        if unit.method in tables.PAPER or any(store.has(unit, t) for t in trials)
-    ]
-    parts = {
-        "Median gaps, per cent; the paper's in brackets": tables.medians,
-        "Lowest cost among the paper's methods, per cent of contexts": tables.wins,
-        "Gaps over those of the expected value, and times": tables.summary,
-        "Seconds, in the paper's columns; the paper's in brackets": tables.times,
-    }
-    text = [f"# {experiment.name}", how]
-    for title, make in parts.items():
-        table = make(experiment, store, rows, trials)
-        if len(table):
-            text += [f"## {title}", tables.markdown(table)]
-    picture = folder / f"{experiment.name}_cdf.png"
-    figures.cdf(experiment, store, rows, trials, picture)
-    text.append(f"![How gaps are distributed]({picture.name})")
-    page = "\n\n".join(text) + "\n"
-    (folder / f"{experiment.name}.md").write_text(page)
-    found = store.evaluation(rows, trials)
-    if found is not None:
-        found.to_csv(folder / f"{experiment.name}.csv")
-    return page
-
-
-def how_it_was_run(arguments) -> str:
-    """Return the command, the versions and the seeds."""
-    versions = ", ".join(
-        f"{name} {version(name)}" for name in ("pyomo", "highspy", "torch", "numpy")
-    )
-    command = shlex.join(["python", "examples/paper/run.py", *sys.argv[1:]])
-    return (
-        f"`{command}` with pyomo_csg {csg.__version__}, {versions}, Python "
-        f"{platform.python_version()}. Trial t has generator t, pairs of seed 17 t + 1, "
-        "contexts of seed 1000000 + t; fits have seed 0."
-    )
 
 
 def chosen(arguments, name: str) -> Experiment:
@@ -198,16 +150,14 @@ def main() -> None:
     out = arguments.out or arguments.results
     for name in PROBLEMS if arguments.problem == "all" else (arguments.problem,):
         experiment = chosen(arguments, name)
-        kind = "quick" if arguments.quick else "full"
-        store = Store(arguments.results / kind / name)
-        config = QUICKLY if arguments.quick else {}
+        kind, ending = ("quick", "_quick") if arguments.quick else ("full", "")
+        store = Store(arguments.results / kind / name, experiment)
         if arguments.run:
-            run(experiment, methods, store, arguments.workers, config)
-        print(report(experiment, methods, store, out, how_it_was_run(arguments)))
+            run(experiment, methods, store, arguments.workers)
+        print(report(experiment, methods, store, out, name + ending))
         if name == "newsvendor" and arguments.illustrate:
-            figures.newsvendor_scenarios(
-                experiment, out / "newsvendor_scenarios.png", arguments.workers
-            )
+            picture = out / f"newsvendor_scenarios{ending}.png"
+            figures.newsvendor_scenarios(experiment, picture, arguments.workers)
         if name == "cvar" and arguments.illustrate:
             figures.landscape(out / "landscape.png")
 

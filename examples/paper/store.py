@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
+from experiment import Experiment
 from methods import Unit
 
 import pyomo_csg as csg
@@ -14,19 +19,23 @@ from pyomo_csg.files import write_whole
 class Store:
     """The results of an experiment.
 
+    Rows that were made with other contexts, pairs or settings count as not there.
+
     Parameters
     ----------
     folder : path
         It is made if need be.
+    experiment : Experiment
     """
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, experiment: Experiment):
+        self.folder, self._made_with = folder, experiment.made_with
         folder.mkdir(parents=True, exist_ok=True)
 
     def has(self, unit: Unit, trial: int) -> bool:
         """Whether a row is there for a trial."""
-        return self._path(unit, trial, "json").exists()
+        note = self._fitting_note(unit, trial)
+        return note is not None and "failure" not in note
 
     def keep(
         self,
@@ -36,11 +45,23 @@ class Store:
         seconds: dict[str, float],
     ) -> None:
         """Write a row of a trial; the file that says it is there comes last."""
+        self._path(unit, trial, "json").unlink(missing_ok=True)
         evaluation.to_csv(self._path(unit, trial, "csv"))
-        content = json.dumps(seconds, indent=1).encode()
-        write_whole(self._path(unit, trial, "json"), content)
+        self._write(unit, trial, seconds=seconds)
 
-    def evaluation(self, units: list[Unit], trials: range) -> csg.Evaluation | None:
+    def keep_failure(self, unit: Unit, trial: int, reason: str) -> None:
+        """Write why there is no row; the next run tries it again."""
+        self._write(unit, trial, failure=reason)
+
+    def checkpoint(self, unit: Unit, trial: int) -> Path:
+        """Return the folder of a fit under way, which is gone once its row is kept."""
+        made = "{contexts}-{pairs}".format(**self._made_with)
+        name = self._path(unit, trial, made).name
+        return self.folder / "fitting" / name
+
+    def evaluation(
+        self, units: list[Unit], trials: Iterable[int]
+    ) -> csg.Evaluation | None:
         """Return rows and trials that are there, as one evaluation."""
         found = [
             csg.Evaluation.from_csv(self._path(unit, trial, "csv"))
@@ -52,11 +73,47 @@ class Store:
 
     def seconds(self, unit: Unit, trials: range) -> list[dict[str, float]]:
         """Return how long the stages of a row's fits took, a trial an entry."""
-        return [
-            json.loads(self._path(unit, trial, "json").read_text())
+        notes = (self._fitting_note(unit, trial) for trial in trials)
+        return [note["seconds"] for note in notes if note and "seconds" in note]
+
+    def failures(self, unit: Unit, trials: range) -> dict[int, str]:
+        """Return why a row is not there, by trial, where its fit failed."""
+        notes = {trial: self._fitting_note(unit, trial) for trial in trials}
+        return {
+            t: note["failure"]
+            for t, note in notes.items()
+            if note and "failure" in note
+        }
+
+    def misfits(self, units: list[Unit], trials: range) -> int:
+        """Return how many rows are there that were made with something else."""
+        return sum(
+            self._path(unit, trial, "json").exists()
+            and self._fitting_note(unit, trial) is None
+            for unit in units
             for trial in trials
-            if self.has(unit, trial)
-        ]
+        )
+
+    def _fitting_note(self, unit: Unit, trial: int) -> dict[str, Any] | None:
+        """Return what is kept of a row, if it was made with what is asked for."""
+        path = self._path(unit, trial, "json")
+        if not path.exists():
+            return None
+        note = json.loads(path.read_text())
+        if "made_with" not in note:  # seconds alone were kept once
+            contexts = pd.read_csv(path.with_suffix(".csv"))["case"].nunique()
+            note = {
+                "seconds": note,
+                "made_with": self._made_with | {"contexts": contexts},
+            }
+        fits = self._made_with.items() <= note["made_with"].items()
+        return note if fits else None
+
+    def _write(self, unit: Unit, trial: int, **found: Any) -> None:
+        made_with = {**self._made_with, "pyomo_csg": csg.__version__}
+        content = json.dumps({**found, "made_with": made_with}, indent=1)
+        write_whole(self._path(unit, trial, "json"), content.encode())
+        shutil.rmtree(self.checkpoint(unit, trial), ignore_errors=True)
 
     def _path(self, unit: Unit, trial: int, kind: str) -> Path:
         name = str(unit).replace(" ", "_").replace("=", "")

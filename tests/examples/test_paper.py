@@ -1,11 +1,14 @@
 """The driver of the paper's experiments, on as little as it takes."""
 
 import importlib
+import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,10 +17,10 @@ import pyomo_csg as csg
 PAPER = Path(__file__).parents[2] / "examples" / "paper"
 
 
-def run(folder, *options):
-    """Run the driver on four contexts of the newsvendor."""
+def run(folder, *options, contexts=4):
+    """Run the driver on a few contexts of the newsvendor."""
     command = [sys.executable, str(PAPER / "run.py"), "newsvendor", "--quick"]
-    command += ["--contexts", "4", "--scenarios", "1", "--no-illustrate"]
+    command += ["--contexts", str(contexts), "--scenarios", "1", "--no-illustrate"]
     command += ["--results", str(folder), *options]
     return subprocess.run(command, capture_output=True, text=True, check=True)
 
@@ -36,27 +39,71 @@ def driver(monkeypatch):
     return importlib.import_module
 
 
+@pytest.fixture
+def experiment(driver):
+    """Return what ``run`` runs."""
+    quick = driver("newsvendor").EXPERIMENT.quick()
+    return replace(quick, contexts=4, counts=(1,))
+
+
+@pytest.fixture
+def store(driver, results, experiment, tmp_path):
+    """Return a copy of the results, to spoil."""
+    rows = shutil.copytree(results[0] / "quick" / "newsvendor", tmp_path / "rows")
+    return driver("store").Store(rows, experiment)
+
+
+@pytest.fixture
+def rows(driver):
+    unit = driver("methods").Unit
+    return [unit("EV"), unit("SAA"), unit("mmd", 1)]
+
+
+def add_trial(store, name, dearer):
+    """Add a second trial to a row, in which it decides worse."""
+    other = pd.read_csv(store.folder / f"0-{name}.csv").assign(trial=1)
+    other["cost"] += dearer
+    other["gap"] = (other["cost"] - other["value"]) / other["value"].abs()
+    other.to_csv(store.folder / f"1-{name}.csv", index=False)
+    shutil.copy(store.folder / f"0-{name}.json", store.folder / f"1-{name}.json")
+
+
 def test_tables_and_figures_are_written(results):
     folder, printed = results
-    assert (folder / "newsvendor.md").read_text() in printed + "\n"
-    assert (folder / "newsvendor_cdf.png").stat().st_size > 10_000
+    assert (folder / "newsvendor_quick.md").read_text() in printed + "\n"
+    assert (folder / "newsvendor_quick_cdf.png").stat().st_size > 10_000
     for title in ("Median gaps", "Lowest cost", "over those of the expected value"):
         assert title in printed
+    assert "gaps to the full program, proven optimal in 4 of 4 cases" in printed
+    assert not (folder / "newsvendor.md").exists()  # that is the page of a full run
 
 
-def test_gaps_are_those_of_the_policies(results, driver):
+def test_gaps_are_those_of_the_policies(results, experiment):
     folder, _ = results
-    found = csg.Evaluation.from_csv(folder / "newsvendor.csv")
+    found = csg.Evaluation.from_csv(folder / "newsvendor_quick.csv")
     assert found.policies == ["EV", "SAA", "mmd K=1"]
     assert len(found.gaps) == 4
-    experiment = driver("newsvendor").EXPERIMENT
     costs = []
-    for x in experiment.quick().evaluation_contexts(0)[:4]:
+    for x in experiment.evaluation_contexts(0):
         demands, _ = experiment.conditional(x, generator=0)
         order = demands.mean()  # what is best for the mean
         sold = demands.clip(max=order)
         costs.append((order - 1.05 * sold - 0.1 * (order - sold)).mean())
     assert found.costs["EV"].to_numpy() == pytest.approx(costs, rel=1e-6)
+
+
+def test_files_have_the_parts_of_a_policys_name_as_columns(results):
+    folder, _ = results
+    every = pd.read_csv(folder / "newsvendor_quick.csv")
+    mmd = every[every.policy == "mmd K=1"]
+    assert set(mmd.method) == {"mmd"} and set(mmd.scenarios) == {1}
+    summary = pd.read_csv(folder / "newsvendor_quick_summary.csv").set_index("method")
+    assert summary.loc["mmd", ["scenarios", "trials", "contexts"]].tolist() == [1, 1, 4]
+    low, median, high = summary.loc["mmd", ["median_low", "median", "median_high"]]
+    assert median == pytest.approx(mmd.gap.median())
+    assert low <= median <= high
+    ratio = mmd.gap.mean() / every.gap[every.policy == "EV"].mean()
+    assert summary.loc["mmd", "ratio_mean"] == pytest.approx(ratio)
 
 
 def test_the_same_command_goes_on_where_it_was(results):
@@ -71,25 +118,116 @@ def test_the_same_command_goes_on_where_it_was(results):
     assert "| SAA |" in printed
 
 
-def test_a_row_is_compared_on_the_trials_that_it_has(results, driver, tmp_path):
-    folder, _ = results
-    (tmp_path / "quick").mkdir()
-    rows = shutil.copytree(folder / "quick" / "newsvendor", tmp_path / "quick" / "n")
-    other = pd.read_csv(rows / "0-EV.csv").assign(trial=1)
-    other["cost"] += 5.0  # a second trial, in which the expected value decides worse
-    other["gap"] = (other["cost"] - other["value"]) / other["value"].abs()
-    other.to_csv(rows / "1-EV.csv", index=False)
-    shutil.copy(rows / "0-EV.json", rows / "1-EV.json")
-    tables, methods, store = driver("tables"), driver("methods"), driver("store")
-    experiment = driver("newsvendor").EXPERIMENT.quick()
-    units = [methods.Unit("EV"), methods.Unit("SAA")]
+def test_rows_of_other_contexts_pairs_or_settings_are_not_there(
+    driver, store, experiment, rows
+):
+    assert store.has(rows[1], 0)
+    for other in ({"contexts": 5}, {"pairs": 60}, {"rounds": 9}, {"config": {}}):
+        strange = driver("store").Store(store.folder, replace(experiment, **other))
+        assert not strange.has(rows[1], 0)
+        assert strange.evaluation(rows, range(1)) is None
+        assert strange.misfits(rows, range(1)) == 3
 
-    both = tables.summary(experiment, store.Store(rows), units, range(2))
-    first = tables.summary(experiment, store.Store(rows), units, range(1))
 
+def test_rows_that_were_kept_as_seconds_alone_are_told_by_their_contexts(
+    driver, store, experiment, rows
+):
+    (store.folder / "0-SAA.json").write_text('{"fit": 2.5}')
+    assert store.has(rows[1], 0)
+    assert store.seconds(rows[1], range(1)) == [{"fit": 2.5}]
+    more = driver("store").Store(store.folder, replace(experiment, contexts=5))
+    assert not more.has(rows[1], 0)
+
+
+def test_a_fit_that_failed_is_shown_with_its_reason_and_tried_again(
+    driver, store, experiment, rows, monkeypatch
+):
+    methods, saa = driver("methods"), rows[1]
+    (store.folder / "0-SAA.json").unlink()
+
+    def fail(self, unit, checkpoint):
+        raise csg.CsgError("no room\nat all")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(methods.Fitting, "policy", fail)
+        driver("run").run(experiment, ("EV", "SAA", "mmd"), store, workers=1)
+    assert not store.has(saa, 0)
+    table = driver("tables").medians(experiment, store, rows, range(1))
+    assert table.loc["SAA", "K=1"] == "failed"
+    assert table.loc["EV", "K=1"] != "failed"
+    line = (
+        driver("summary").numbers(store, rows, range(1)).set_index("method").loc["SAA"]
+    )
+    assert line["trials"] == 0 and np.isnan(line["median"])
+    found = store.evaluation(rows, range(1))
+    said = driver("page").notes(store, found, rows, range(1))
+    assert "SAA was not fitted in trial 0: no room at all" in said
+    driver("run").run(experiment, ("EV", "SAA", "mmd"), store, workers=1)
+    assert store.has(saa, 0)
+
+
+def test_a_fit_that_was_killed_goes_on_from_its_stages(driver, store, experiment, rows):
+    fitting, mmd = driver("methods").Fitting(experiment, trial=0), rows[2]
+    folder = store.checkpoint(mmd, 0)
+    assert not folder.exists()  # the row is kept
+    first, seconds = fitting.policy(mmd, folder)
+    assert seconds["fit"] > 0 and list(folder.glob("*.safetensors"))
+    again, too_few = fitting.policy(mmd, folder)
+    x = experiment.evaluation_contexts(0)[0]
+    assert again.scenarios(x) == pytest.approx(first.scenarios(x))
+    assert too_few == {}
+    store.keep(mmd, 0, store.evaluation([mmd], range(1)), too_few)
+    assert not folder.exists()
+    line = driver("summary").numbers(store, [mmd], range(1)).iloc[0]
+    assert line["trials"] == 1 and np.isnan(line["fit_seconds"])
+
+
+def test_stages_of_another_fit_are_dropped_after_a_failure(
+    driver, store, experiment, rows
+):
+    folder = store.checkpoint(rows[2], 0)
+    driver("methods").Fitting(experiment, trial=0).policy(rows[2], folder)
+    identity = json.loads((folder / "identity.json").read_text())
+    (folder / "identity.json").write_text(json.dumps({**identity, "seed": 1}))
+    (store.folder / "0-mmd_K1.json").unlink()
+    driver("run").run(experiment, ("mmd",), store, workers=1)
+    assert "it holds another fit" in store.failures(rows[2], range(1))[0]
+    driver("run").run(experiment, ("mmd",), store, workers=1)
+    assert store.has(rows[2], 0)
+
+
+def test_a_row_is_compared_on_the_trials_that_it_has(driver, store, rows):
+    add_trial(store, "EV", dearer=5.0)
+    summary = driver("summary")
+    both = summary.numbers(store, rows[:2], range(2))
+    first = summary.numbers(store, rows[:2], range(1))
     assert both["trials"].tolist() == [2, 1]
-    for what in ("median", "mean", "90th percentile"):
-        assert both.loc[1, what] == first.loc[1, what] != "1.0000"
+    assert both["contexts"].tolist() == [8, 4]
+    ratios = both.filter(like="ratio").loc[1]
+    assert ratios.tolist() == first.filter(like="ratio").loc[1].tolist()
+    assert ratios["ratio_mean_low"] < ratios["ratio_mean_high"]
+
+
+def test_wins_are_counted_on_the_trials_that_all_rows_have(
+    driver, store, experiment, rows
+):
+    tables = driver("tables")
+    first = tables.wins(experiment, store, rows, range(1))
+    assert first.columns.tolist() == ["K=1: 3 rows, 4 contexts"]
+    assert first.iloc[:, 0].astype(float).sum() == pytest.approx(100, abs=0.2)
+    add_trial(store, "SAA", dearer=-9.0)
+    add_trial(store, "mmd_K1", dearer=5.0)
+    assert tables.wins(experiment, store, rows, range(2)).equals(first)
+
+
+def test_a_share_says_of_how_many_rows_it_is_here_and_in_the_paper(
+    driver, store, experiment, rows
+):
+    cep1 = replace(experiment, name="cep1")
+    table = driver("tables").wins_in_paper(cep1, store, rows, range(1))
+    assert table.columns.tolist() == ["K=1: 2 (10) rows, 4 contexts"]
+    assert table.index.tolist() == ["EV", "mmd"]
+    assert table.loc["EV"].item().endswith("(11.6)")
 
 
 @pytest.mark.parametrize(
@@ -98,16 +236,71 @@ def test_a_row_is_compared_on_the_trials_that_it_has(results, driver, tmp_path):
         ("cep1", "dynamic", "0.01x", 1, 0.0118, 0.557),
         ("cvar", "dynamic", 10240.0, 40, 0.0507, 0.516),
         ("mnv", "static", 320.0, 5, 0.0261, 0.0617),
+        ("mnv", "EV", None, 5, 0.027, 0.0933),
     ],
 )
 def test_the_papers_numbers_stand_beside_ours(
     driver, problem, method, penalty, count, gap, wins
 ):
-    tables, methods = driver("tables"), driver("methods")
-    published, unit = tables.published(problem), methods.Unit(method, count, penalty)
+    reported, unit = driver("reported"), driver("methods").Unit(method, count, penalty)
     for column, number in (("median_gap", gap), ("wins", wins)):
-        shown = tables._theirs(published, unit, count, column)
+        shown = reported.percent(problem, unit, count, column)
         assert shown == pytest.approx(100 * number)
+
+
+def test_the_papers_seconds_to_solve_are_those_of_one_context(driver):
+    reported = driver("reported")
+    found = reported.seconds("cvar", 5)
+    assert found["decisions"] == pytest.approx(3.0 / 312)
+    assert found["full"] == pytest.approx(1339.4 / 312)
+    assert found["mmd"] == 166.7
+    assert reported.speed_up("mnv", 10) == pytest.approx(234.1 / 8.4)
+
+
+def test_our_seconds_to_solve_are_means_of_one_context(driver, store, experiment, rows):
+    table = driver("times").times(experiment, store, rows, range(1))
+    records = csg.Evaluation.from_csv(store.folder / "0-mmd_K1.csv").records
+    mean = records["seconds"].mean()
+    assert float(table.loc["K=1", "surrogate solution"]) == pytest.approx(
+        mean, rel=0.01
+    )
+
+
+def test_numbers_of_scenarios_that_the_paper_lacks_have_no_bracket(driver, tmp_path):
+    cvar = replace(driver("cvar").EXPERIMENT, counts=(2, 3))
+    units = list(driver("methods").units(cvar, ("EV", "mmd", "static")))
+    empty = driver("store").Store(tmp_path, cvar)
+    for make in (driver("times").times, driver("tables").medians):
+        table = make(cvar, empty, units, range(1))
+        table = table if "K=2" in table else table.T
+        assert set(table["K=2"]) == {"-"}
+        assert table["K=3"].str.contains("(", regex=False).any()
+
+
+def test_a_method_has_one_colour_in_all_panels(
+    driver, store, experiment, rows, tmp_path, monkeypatch
+):
+    figures, unit = driver("figures"), driver("methods").Unit
+    for count in (1, 2):
+        costs = pd.read_csv(store.folder / "0-mmd_K1.csv")
+        costs = costs.assign(policy=f"auto K={count}")
+        costs.to_csv(store.folder / f"0-auto_K{count}.csv", index=False)
+        note = store.folder / "0-mmd_K1.json"
+        shutil.copy(note, store.folder / f"0-auto_K{count}.json")
+    drawn = []
+    monkeypatch.setattr(figures.plt, "close", drawn.append)
+    many = replace(experiment, counts=(1, 2, 3, 5))
+    units = [*rows, unit("auto", 1), unit("auto", 2)]
+    figures.cdf(many, store, units, range(1), tmp_path / "cdf.png")
+    first, second, *others = (
+        {line.get_label(): line.get_color() for line in axes.get_lines()}
+        for axes in drawn[0].axes
+    )
+    assert first["auto K=1"] == second["auto K=2"] != first["mmd K=1"]
+    assert first["SAA"] == second["SAA"]
+    assert len(others) == 2
+    places = [axes.get_subplotspec().rowspan.start for axes in drawn[0].axes]
+    assert places == [0, 0, 0, 1]
 
 
 def test_every_lambda_and_k_of_the_paper_is_run(driver):

@@ -1,0 +1,124 @@
+"""The page of an experiment: tables beside the paper's, figures, remarks and files."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import figures
+import pandas as pd
+import reported
+import summary
+import tables
+from cells import markdown
+from experiment import Experiment
+from methods import Unit, units
+from store import Store
+from times import times
+
+import pyomo_csg as csg
+from pyomo_csg.evaluation.remarks import remarks
+
+VERSIONS = ("pyomo", "highspy", "torch", "numpy", "scikit-learn")
+GAPS = """## Median gaps
+
+Per cent; the paper's in brackets."""
+WINS_IN_PAPER = """## Lowest cost among the paper's methods
+
+Per cent of the contexts of the trials that all rows have; the paper's in brackets. A
+column's head says among how many rows, here and in the paper."""
+WINS = """## Lowest cost among all methods
+
+Per cent of the contexts of the trials that all rows have."""
+SUMMARY = """## Gaps over those of the expected value, and times
+
+Intervals [low, high] are of 95 %, by bootstrap over trials, or over the contexts of a
+single one. Seconds of a fit are medians over trials. Those of a decision are means over
+contexts, as are those of the full program in the speed-up: SAA's one solve is spread over
+all. The paper's speed-up at that K is in brackets."""
+TIMES = """## Seconds, in the paper's columns
+
+Of training, medians over trials and lambdas. Of solutions, means a context. The paper's
+are in brackets; its solutions took so long for 312 contexts (CVaR) or 300 (MNV), and are
+divided by these."""
+
+
+def report(
+    experiment: Experiment, methods, store: Store, folder: Path, name: str
+) -> str:
+    """Write and return the tables of all that is there, and draw the figures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    trials = range(experiment.trials)
+    every = list(units(experiment, methods))
+    there = [u for u in every if store.seconds(u, trials) or store.failures(u, trials)]
+    rows = [u for u in every if u.method in reported.METHODS or u in there]
+    found = store.evaluation(there, trials)
+    numbers = summary.numbers(store, there, trials)
+    sections = {
+        GAPS: tables.medians(experiment, store, rows, trials),
+        WINS_IN_PAPER: tables.wins_in_paper(experiment, store, rows, trials),
+        WINS: tables.wins(experiment, store, there, trials),
+        SUMMARY: summary.lines(experiment.name, numbers),
+        TIMES: times(experiment, store, rows, trials),
+    }
+    text = [f"# {name}", how_it_was_run(experiment)]
+    for head, table in sections.items():
+        if len(table):
+            text += [head, markdown(table)]
+    picture = folder / f"{name}_cdf.png"
+    figures.cdf(experiment, store, there, trials, picture)
+    text.append(f"![How gaps are distributed]({picture.name})")
+    if noted := notes(store, found, every, trials):
+        text += ["## Remarks", "\n".join(f"- {note}" for note in noted)]
+    page = "\n\n".join(text) + "\n"
+    (folder / f"{name}.md").write_text(page)
+    numbers.to_csv(folder / f"{name}_summary.csv", index=False)
+    if found is not None:
+        write_tidy(found, there, folder / f"{name}.csv")
+    return page
+
+
+def notes(
+    store: Store, found: csg.Evaluation | None, rows: list[Unit], trials: range
+) -> list[str]:
+    """Say how far gaps are proven, what failed and what was left out."""
+    failed = [
+        f"{unit} was not fitted in trial {trial}: {' '.join(reason.split())}"
+        for unit in rows
+        for trial, reason in store.failures(unit, trials).items()
+    ]
+    misfits = store.misfits(rows, trials)
+    left_out = f"{misfits} results of other contexts, pairs or settings are left out"
+    said = [] if found is None else remarks(found)
+    return [*said, *failed, *([left_out] if misfits else [])]
+
+
+def write_tidy(found: csg.Evaluation, rows: list[Unit], path: Path) -> None:
+    """Write all costs, with the parts of a policy's name in columns of their own."""
+    found.to_csv(path)
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    parts = {
+        str(u): {
+            "method": u.method,
+            "scenarios": str(u.scenarios or ""),
+            "penalty": u.penalty_text,
+        }
+        for u in rows
+    }
+    columns = pd.DataFrame([parts[name] for name in table["policy"]])
+    table.join(columns).to_csv(path, index=False)
+
+
+def how_it_was_run(experiment: Experiment) -> str:
+    """Return the command, the versions, the sizes and the seeds."""
+    versions = ", ".join(f"{name} {version(name)}" for name in VERSIONS)
+    command = shlex.join(["python", "examples/paper/run.py", *sys.argv[1:]])
+    return (
+        f"`{command}` with pyomo_csg {csg.__version__}, {versions}, Python "
+        f"{platform.python_version()}. Rows learned from {experiment.pairs} pairs and "
+        f"were judged on {experiment.contexts} contexts a trial. Trial t has generator "
+        "t, pairs of seed 17 t + 1, contexts of seed 1000000 + t; fits have seed 0."
+    )
