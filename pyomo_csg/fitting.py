@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
 from pyomo.core.base.block import BlockData
 
-from pyomo_csg.learn.arguments import checked, refuse_more_than_pairs
+from pyomo_csg.learn.arguments import (
+    checked,
+    refuse_more_than_pairs,
+    regularization_of,
+)
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.given import network_of
@@ -120,10 +123,9 @@ def fit(
     oracle = Oracle(model, solver, executor, workers, options)
     history = history_of(oracle.two_stage, data, context)
     refuse_more_than_pairs(scenarios, len(history))
-    if isinstance(regularization, Real):
-        regularization = float(regularization)
-        if method in ("static", "dynamic"):
-            settings = replace(settings, units=settings.units or "raw")
+    regularization = regularization_of(regularization)
+    if isinstance(regularization, float) and method in ("static", "dynamic"):
+        settings = replace(settings, units=settings.units or "raw")
     journal = Journal(progress, callback, seconds)
     identity = identity_of(
         oracle,

@@ -94,6 +94,16 @@ def _regularization_problems(method: Any, regularization: Any) -> list[str]:
     return [] if real and 0 <= number < np.inf else [f"{found}; {wanted}"]
 
 
+def regularization_of(given: Any) -> float | str:
+    """Return lambda: a number, ``'auto'``, or a text relative to the MMD loss."""
+    if not isinstance(given, str):
+        return float(given)
+    relative = given.strip().lower().endswith("x")
+    if _is_auto(given) or (relative and _parsed(given) > 0):
+        return given
+    return _parsed(given)
+
+
 def _parsed(text: str) -> float:
     """Return the number of a text such as '0.1x'; NaN if there is none."""
     try:

@@ -33,7 +33,7 @@ from pyomo_csg.learn.outcomes import (
     Pool,
     forest_weights,
 )
-from pyomo_csg.learn.static import GRID, lambda_of, train_static
+from pyomo_csg.learn.static import GRID, standard_lambda, train_static
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trust import examine
 from pyomo_csg.solve import Oracle
@@ -389,11 +389,7 @@ class Candidates:
         """Networks that follow a Loss-Net, one for each lambda of a grid."""
         task, rows = self._task, self._folds.rows
         start = [body for _ in GRID for body in mmd.bodies]
-        lambdas = [
-            lambda_of(text, task, [body], [mine], head)
-            for text in GRID
-            for body, mine, head in zip(mmd.bodies, rows, mmd.heads, strict=True)
-        ]
+        lambdas = [standard_lambda(factor, task) for factor in GRID for _ in rows]
 
         def train() -> Followed:
             heads = mmd.heads * len(GRID)
@@ -406,12 +402,12 @@ class Candidates:
         parts = len(rows)
         return [
             Candidate(
-                f"Loss-Net {text}",
+                f"Loss-Net {factor:g}",
                 found.bodies[last + 1 - parts : last + 1],
                 mmd.heads,
                 partial(examine, task, found, last, mmd.heads[-1]),
             )
-            for text, last in zip(
+            for factor, last in zip(
                 GRID, range(parts - 1, len(start), parts), strict=True
             )
         ]

@@ -24,7 +24,13 @@ from pyomo_csg.learn.loss_check import loss_check
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.outcomes import Alike, Own, forest_weights
 from pyomo_csg.learn.progress import TimeUpError
-from pyomo_csg.learn.static import GRID, StaticResult, lambda_of, train_static
+from pyomo_csg.learn.static import (
+    GRID,
+    StaticResult,
+    lambda_of,
+    standard_lambda,
+    train_static,
+)
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trust import examine
 
@@ -57,7 +63,8 @@ class Method:
         grid = GRID if name in ("static", "dynamic") else (0.0,)
         # As the paper does; without MMD nothing but the start keeps a network near the data.
         self._fresh = regularization not in ("auto", 0)
-        self._grid = grid if regularization == "auto" else (regularization,)
+        self._chooses = regularization == "auto"
+        self._grid = grid if self._chooses else (regularization,)
         self._folds = self._split()
 
     def learn(self) -> Found:
@@ -102,7 +109,7 @@ class Method:
         It is the place of the body that learned from all rows; beyond the bodies, where
         none of them decides as well as the MMD networks that they started from.
         """
-        parts, names = len(self._folds), [f"lambda {text}" for text in self._grid]
+        parts, names = len(self._folds), [f"lambda {one}" for one in self._grid]
         if len(names) == 1:
             chosen = {"chosen": names[0]}
             return parts - 1, chosen, lambda: self._losses(bodies[0])
@@ -180,11 +187,12 @@ class Method:
         return direct.train(start, rows, "direct")
 
     def _lambdas(self, start: list[nn.Module], rows: list[np.ndarray]) -> list[float]:
-        parts = len(self._folds)
-        texts = [text for text in self._grid for _ in range(parts)]
+        each = [one for one in self._grid for _ in range(len(self._folds))]
+        if self._chooses:
+            return [standard_lambda(factor, self._task) for factor in each]
         return [
-            lambda_of(text, self._task, [body], [mine], self._head)
-            for text, body, mine in zip(texts, start, rows, strict=True)
+            lambda_of(one, self._task, [body], [mine], self._head)
+            for one, body, mine in zip(each, start, rows, strict=True)
         ]
 
     def _split(self) -> Folds:

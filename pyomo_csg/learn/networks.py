@@ -108,6 +108,10 @@ class Constant(nn.Module):
         self.settings = {"shape": shape}
         self.free = nn.Parameter(torch.zeros(shape, dtype=torch.float64))
 
+    def reset_parameters(self) -> None:
+        """Draw new free numbers, in standard deviations."""
+        nn.init.normal_(self.free)
+
     def forward(self, x: Tensor) -> Tensor:
         """Return free numbers (B, *shape)."""
         return self.free.expand(x.shape[0], *self.free.shape)

@@ -26,7 +26,7 @@ from pyomo_csg.learn.mmd import generator, heads_of, size_of_mmd
 from pyomo_csg.learn.seeding import seeded
 from pyomo_csg.learn.task import Task
 
-GRID = ("0.01x", "0.1x", "1x", "10x")  # lambdas to choose from
+GRID = (0.03, 0.3, 3.0, 30.0)  # lambdas to choose from, in standard deviations
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +200,14 @@ def lambda_of(
     raw = float(task.omega.spread.square().mean().sqrt()) / size_of_mmd(task)
     # Once for the MMD that lambda is relative to, once for the MMD that it multiplies.
     return factor * float(np.mean(sizes)) * raw**2
+
+
+def standard_lambda(factor: float, task: Task) -> float:
+    """Return lambda from one in standard deviations of costs, an MMD in those of outcomes.
+
+    So one grid serves every problem, whatever its units.
+    """
+    return factor * task.loss_unit / size_of_mmd(task)
 
 
 def _squared_mmd(task: Task, body: nn.Module, rows: np.ndarray, head: Any) -> float:

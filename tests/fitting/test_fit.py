@@ -315,7 +315,7 @@ def test_without_a_gradient_loss_nets_are_followed(build):
 
     policy = fit(history, build())
 
-    assert "Loss-Net 0.1x" in policy.report()
+    assert "Loss-Net 0.3" in policy.report()
     assert "direct" not in policy.report()
     assert np.isfinite(policy.decide([0.0, 0.0]).value)
 
@@ -377,3 +377,31 @@ def test_kernels_are_taken_by_name_or_as_a_function(pairs, fitted, kernel):
     found = policy.scenarios(pairs[0])
     assert np.isfinite(found).all()
     assert not np.array_equal(found, fitted("mmd").scenarios(pairs[0]))
+
+
+@pytest.mark.parametrize(("money", "units"), [(1e4, 1.0), (1.0, 1e3)])
+def test_lambdas_to_choose_from_serve_whatever_the_units(pairs, money, units):
+    contexts, demands = pairs
+    model = newsvendor.build(budget=60 * units)
+    model.cost.set_value(money * model.cost.expr)
+
+    found = fit((contexts, units * demands), model, method="static")
+
+    usual = fit(pairs, newsvendor.build(), method="static")
+    assert found.learned.summary["chosen"] == usual.learned.summary["chosen"]
+    for mine, other in zip(losses_of(found), losses_of(usual), strict=True):
+        assert mine == pytest.approx(money * units * other, rel=1e-3)
+
+
+def losses_of(policy):
+    """Return the candidates' losses, by their names."""
+    rows = policy.learned.summary["candidates"]
+    return [row["loss"] for row in sorted(rows, key=lambda row: row["name"])]
+
+
+@pytest.mark.parametrize(("text", "number"), [("2", 2.0), ("0x", 0.0), ("0", 0)])
+def test_a_text_without_the_mmd_loss_is_a_number(pairs, text, number):
+    one, other = (
+        fit(pairs, method="static", regularization=lam) for lam in (text, number)
+    )
+    np.testing.assert_array_equal(one.scenarios(pairs[0]), other.scenarios(pairs[0]))

@@ -141,7 +141,7 @@ def test_without_a_gradient_loss_nets_take_its_place(build):
     found = candidates_of(task)
 
     names = [candidate.name for candidate in found]
-    assert {"mmd", "constant", "Loss-Net 0.01x", "Loss-Net 10x"} <= set(names)
+    assert {"mmd", "constant", "Loss-Net 0.03", "Loss-Net 30"} <= set(names)
     assert not any("direct" in name for name in names)
     assert all(len(one.bodies) == len(one.heads) == 3 for one in found)
 
@@ -246,7 +246,7 @@ def test_a_loss_net_that_won_is_examined():
     told = {one.name: one.examined() for one in found}
 
     assert told["mmd"] == told["constant"] == {}
-    assert told["Loss-Net 1x"]["trust"]["pairs"] == len(task.history)
+    assert told["Loss-Net 3"]["trust"]["pairs"] == len(task.history)
     contest = learn_auto(task, "mlp").contest
     assert ("trust" in contest) == contest["chosen"].startswith("Loss-Net")
 

@@ -14,7 +14,7 @@ from pyomo_csg.learn.loss_net import seeded
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.networks import Constant, Feedforward
 from pyomo_csg.learn.progress import Journal
-from pyomo_csg.learn.static import lambda_of, train_static
+from pyomo_csg.learn.static import _renewed, lambda_of, train_static
 from pyomo_csg.learn.task import Task
 from tests.learn.test_mmd import bodies, newsvendor_task
 
@@ -222,3 +222,11 @@ def test_a_relative_regularization_is_positive_for_a_bounded_kernel_too():
 def test_what_is_no_regularization_is_refused(wrong):
     with pytest.raises(DataError, match="such as '0.1x'"):
         lambda_of(wrong, newsvendor_task(20), [], [])
+
+
+def test_constant_scenarios_begin_anew_where_lambda_is_given():
+    task = newsvendor_task(20, 3)
+    start = [Constant(task.shape)] * 2
+    renewed = [body.free for body in _renewed(task, start, "static")]
+    assert len(torch.unique(torch.stack(renewed))) == 2 * 3
+    assert (start[0].free == 0).all()
