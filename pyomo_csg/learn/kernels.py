@@ -64,6 +64,25 @@ def kernel_of(kernel: Any, numbers: int = 3) -> Kernel:
     return kernel
 
 
+def trainable_kernel_of(kernel: Any, numbers: int) -> Kernel:
+    """Return the same if scenarios can be learned by it, also where they coincide."""
+    chosen = kernel_of(kernel, numbers)
+    points = torch.ones(1, 2, numbers, dtype=torch.float64, requires_grad=True)
+    try:
+        mmd_loss(points, points[:, 0].detach(), None, chosen).sum().backward()
+    except RuntimeError as error:  # as torch's are
+        found = f"{_name(kernel)} has no gradient ({error}); give a function of torch's"
+        raise DataError("The kernel does not fit", [found]) from error
+    if points.grad is None or not bool(torch.isfinite(points.grad).all()):
+        found = (
+            f"the gradient of {_name(kernel)} is not finite where points coincide, as "
+            "scenarios may; add a small number under a root, such as "
+            "torch.sqrt(squares + 1e-12)"
+        )
+        raise DataError("The kernel does not fit", [found])
+    return chosen
+
+
 def mmd_loss(
     scenarios: Tensor,
     outcomes: Tensor,
@@ -92,3 +111,7 @@ def mmd_loss(
 
 def _distances(one: Tensor, other: Tensor) -> Tensor:
     return torch.cdist(one, other, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _name(kernel: Any) -> str:
+    return f"'{getattr(kernel, '__name__', type(kernel).__name__)}'"

@@ -377,3 +377,11 @@ def test_kernels_are_taken_by_name_or_as_a_function(pairs, fitted, kernel):
     found = policy.scenarios(pairs[0])
     assert np.isfinite(found).all()
     assert not np.array_equal(found, fitted("mmd").scenarios(pairs[0]))
+
+
+def test_a_kernel_that_scenarios_cannot_be_learned_by_is_refused_at_once(pairs):
+    def rooted(one, other):
+        return -(one[..., :, None, :] - other[..., None, :, :]).square().sum(-1).sqrt()
+
+    with pytest.raises(csg.DataError, match="'rooted' is not finite"):
+        fit(pairs, method="mmd", config={**vars(QUICK), "kernel": rooted})

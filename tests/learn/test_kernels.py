@@ -6,7 +6,14 @@ import torch
 from scipy.stats import energy_distance
 
 from pyomo_csg import DataError
-from pyomo_csg.learn.kernels import energy, gaussian, kernel_of, laplacian, mmd_loss
+from pyomo_csg.learn.kernels import (
+    energy,
+    gaussian,
+    kernel_of,
+    laplacian,
+    mmd_loss,
+    trainable_kernel_of,
+)
 
 DEFINITIONS = {
     energy: lambda a, b: -0.5 * np.linalg.norm(a - b),
@@ -165,3 +172,36 @@ def test_a_users_kernel_is_taken_in_the_precision_that_it_will_see():
 def test_what_is_no_kernel_is_refused(kernel, message):
     with pytest.raises(DataError, match=message):
         kernel_of(kernel)
+
+
+def apart(one, other):
+    return ((one[..., :, None, :] - other[..., None, :, :]) ** 2).sum(-1)
+
+
+def test_a_kernel_without_a_gradient_where_points_coincide_is_refused_by_name():
+    def rooted(one, other):
+        return -torch.sqrt(apart(one, other))
+
+    with pytest.raises(DataError, match=r"(?s)'rooted'.*coincide.*squares \+ 1e-12"):
+        trainable_kernel_of(rooted, 2)
+    assert kernel_of(rooted) is rooted  # a distance needs no gradient
+
+
+def test_a_small_number_under_the_root_makes_a_kernel_trainable():
+    def smooth(one, other):
+        return -torch.sqrt(apart(one, other) + 1e-12)
+
+    assert trainable_kernel_of(smooth, 2) is smooth
+
+
+def test_a_kernel_that_torch_cannot_follow_is_refused_by_name():
+    def cut(one, other):
+        return -apart(one, other).detach()
+
+    with pytest.raises(DataError, match="'cut' has no gradient"):
+        trainable_kernel_of(cut, 2)
+
+
+@pytest.mark.parametrize("name", ["energy", "gaussian", "laplacian"])
+def test_kernels_by_name_are_trainable(name):
+    assert trainable_kernel_of(name, 2) is kernel_of(name)
