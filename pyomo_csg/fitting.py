@@ -13,6 +13,7 @@ import torch
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.learn.arguments import checked, refuse_more_than_pairs
+from pyomo_csg.learn.bandwidth import with_bandwidth
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.given import network_of
@@ -124,6 +125,7 @@ def fit(
         regularization = float(regularization)
         if method in ("static", "dynamic"):
             settings = replace(settings, units=settings.units or "raw")
+    settings = with_bandwidth(settings, history.outcomes)
     journal = Journal(progress, callback, seconds)
     identity = identity_of(
         oracle,

@@ -205,3 +205,19 @@ def test_a_kernel_that_torch_cannot_follow_is_refused_by_name():
 @pytest.mark.parametrize("name", ["energy", "gaussian", "laplacian"])
 def test_kernels_by_name_are_trainable(name):
     assert trainable_kernel_of(name, 2) is kernel_of(name)
+
+
+WIDE = {
+    "gaussian": lambda a, b, h: np.exp(-((a - b) ** 2).sum() / (2 * h**2)),
+    "laplacian": lambda a, b, h: np.exp(-np.abs(a - b).sum() / h),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("bandwidth", [0.3, 1.0, 40.0])
+def test_kernels_with_a_bandwidth_are_their_definitions(name, bandwidth):
+    one, other = tensors((3, 4), (5, 4))
+    found = trainable_kernel_of(name, 4, bandwidth)(one, other).numpy()
+    for j, k in np.ndindex(3, 5):
+        expected = WIDE[name](one[j].numpy(), other[k].numpy(), bandwidth)
+        assert found[j, k] == pytest.approx(expected, rel=1e-12)
