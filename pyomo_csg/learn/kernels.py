@@ -34,7 +34,7 @@ def laplacian(one: Tensor, other: Tensor, bandwidth: float = 1.0) -> Tensor:
     return torch.exp(-apart / bandwidth)
 
 
-KERNELS: dict[str, Kernel] = {
+KERNELS: dict[str, Callable[..., Tensor]] = {
     "energy": energy,
     "gaussian": gaussian,
     "laplacian": laplacian,

@@ -63,11 +63,17 @@ def search(
             held.append(one.held_out())
             losses.append(_mean(held[-1]))
             bar.step(loss=losses[-1], best=min(losses))
-    best = int(np.argmin(_filled(np.stack(held)).mean(axis=1)))
+    means = _filled(np.stack(held)).mean(axis=1)
+    best = int(np.argmin(means))
     found[best].contest["settings"] = {
         name: getattr(settings[best], name) for name in _SPACE
     }
     found[best].contest["searched"] = len(found)
+    found[best].contest["search_won"] = {
+        "number": best + 1,
+        "loss": float(means[best]),
+        "loss_as_given": float(means[0]),
+    }
     return found[best]
 
 

@@ -108,6 +108,8 @@ def test_a_search_takes_the_settings_that_did_best_on_what_was_held_out():
     assert len({settings.mmd_rate for settings, _ in tried}) == 4
     assert best.held_out().tolist() == [4.0, 5.0]  # no decision is as bad as 9
     assert best.contest["searched"] == 4
+    won = {"number": 3, "loss": 4.5, "loss_as_given": 5.0}
+    assert best.contest["search_won"] == won
     assert best.contest["settings"]["mmd_rate"] == tried[2][0].mmd_rate
     assert len(journal.entries) == 4
 
