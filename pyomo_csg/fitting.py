@@ -23,6 +23,7 @@ from pyomo_csg.learn.learned import Found, Learned
 from pyomo_csg.learn.methods import learn
 from pyomo_csg.learn.progress import Callback, Journal
 from pyomo_csg.learn.searching import COUNTS, search, smallest
+from pyomo_csg.learn.space import space_of
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.threads import one_thread
 from pyomo_csg.policy import Policy
@@ -220,6 +221,7 @@ class _Fitter:
             return self._one(count, self._settings, part)
         return search(
             self._settings,
+            space_of(self._method, self._network, self._history.panels),
             self._seed,
             self._journal,
             lambda settings, name: self._one(count, settings, f"{part} {name}"),
