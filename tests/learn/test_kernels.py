@@ -98,6 +98,49 @@ def test_the_mean_energy_loss_of_one_scenario_is_the_cost_of_moving_all_mass_to_
     assert losses.mean().item() == pytest.approx(moved, rel=1e-10)
 
 
+def squared_energy_distance(z, w, p):
+    """Return that of weighted scenarios and equal outcomes by their mean energy loss."""
+    count = len(w)
+    losses = mmd_loss(z.expand(count, *z.shape), w, p.expand(count, len(p)))
+    among = np.mean([np.linalg.norm(a - b) for a in w.numpy() for b in w.numpy()])
+    return 2 * losses.mean().item() - among
+
+
+@pytest.mark.parametrize(("count", "numbers"), [(2, 2), (5, 3), (7, 11)])
+def test_weighted_scenarios_of_many_numbers_have_the_energy_distance_of_a_plain_loop(
+    count, numbers
+):
+    ot = pytest.importorskip("ot")
+    z, w = tensors((count, numbers), (20, numbers))
+    p = shares(count)
+    points = np.concatenate([z, w])
+    signed = np.concatenate([p, np.full(20, -1 / 20)])
+    apart = ot.dist(points, points, metric="euclidean")
+
+    looped = -sum(
+        signed[i] * signed[j] * np.sqrt(((points[i] - points[j]) ** 2).sum())
+        for i, j in np.ndindex(apart.shape)
+    )
+
+    found = squared_energy_distance(z, w, p)
+    assert found == pytest.approx(looped, rel=1e-10)
+    assert found == pytest.approx(-signed @ apart @ signed, rel=1e-6)
+
+
+def test_weighted_scenarios_in_the_plane_have_scipys_distance_over_all_directions():
+    """A length in the plane is pi / 2 times that of its mean shadow."""
+    z, w = tensors((4, 2), (15, 2))
+    p = shares(4)
+    angles = np.pi * np.arange(720) / 720
+    shadows = [
+        energy_distance(z.numpy() @ way, w.numpy() @ way, p.numpy()) ** 2
+        for way in np.column_stack([np.cos(angles), np.sin(angles)])
+    ]
+    assert squared_energy_distance(z, w, p) == pytest.approx(
+        np.pi / 2 * np.mean(shadows), rel=1e-4
+    )
+
+
 def spatial_median(points):
     """Return what Weiszfeld's iterations end at."""
     found = points.mean(axis=0)
