@@ -16,6 +16,7 @@ from pyomo_csg.learn.arguments import (
     refuse_more_than_pairs,
     regularization_of,
 )
+from pyomo_csg.learn.bandwidth import with_bandwidth
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.given import network_of
@@ -25,6 +26,7 @@ from pyomo_csg.learn.learned import Found, Learned
 from pyomo_csg.learn.methods import learn
 from pyomo_csg.learn.progress import Callback, Journal
 from pyomo_csg.learn.searching import COUNTS, search, smallest
+from pyomo_csg.learn.space import space_of
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.threads import one_thread
 from pyomo_csg.policy import Policy
@@ -126,6 +128,7 @@ def fit(
     regularization = regularization_of(regularization)
     if isinstance(regularization, float) and method in ("static", "dynamic"):
         settings = replace(settings, units=settings.units or "raw")
+    settings = with_bandwidth(settings, history.outcomes)
     journal = Journal(progress, callback, seconds)
     identity = identity_of(
         oracle,
@@ -220,6 +223,7 @@ class _Fitter:
             return self._one(count, self._settings, part)
         return search(
             self._settings,
+            space_of(self._method, self._network, self._history.panels),
             self._seed,
             self._journal,
             lambda settings, name: self._one(count, settings, f"{part} {name}"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +155,8 @@ class Policy(Decider):
             lines.append(_line("learned from", f"{summary['pairs']} pairs"))
         if "unanswered" in summary:
             lines.append(_line("no answer for", f"{summary['unanswered']} programs"))
+        lines += _table("K", "K", summary.get("scenarios_tried", ()), self.count)
+        lines += _searched(summary)
         lines += _contest(summary)
         lines += _trust(summary.get("trust", {}))
         lines += self._settings_used()
@@ -336,14 +338,33 @@ def _contest(summary: Mapping[str, Any]) -> list[str]:
         lines.append(_line(f"  {ahead}", _shown(abs(summary["margin"]))))
     if summary.get("confidence") is not None:
         lines.append(_line("  sure to", f"{summary['confidence']:.0%}"))
+    return [*lines, *_table("candidate", "name", rows, chosen)]
+
+
+def _searched(summary: Mapping[str, Any]) -> list[str]:
+    """Return which of the settings of a search won, and by what."""
+    won = summary.get("search_won")
+    if won is None:
+        return []
+    found = f"{summary['searched']} settings; number {won['number']} won with loss "
+    given = (
+        f"{_shown(won['loss'])} (as given, number 1: {_shown(won['loss_as_given'])})"
+    )
+    return [_line("searched", found + given)]
+
+
+def _table(
+    title: str, key: str, rows: Sequence[Mapping[str, Any]], chosen: Any
+) -> list[str]:
+    """Return losses and standard errors in columns, a mark before the chosen."""
     if not rows:
-        return lines
-    width = max(len("candidate"), *(len(str(row.get("name"))) for row in rows))
-    lines += ["", f"  {'candidate':{width}}{'loss':>14}{_ERROR:>{len(_ERROR) + 4}}"]
+        return []
+    width = max(len(title), *(len(str(row.get(key))) for row in rows))
+    lines = ["", f"  {title:{width}}{'loss':>14}{_ERROR:>{len(_ERROR) + 4}}"]
     for row in rows:
-        mark = "*" if row.get("name") == chosen else " "
-        loss, error = (_shown(row.get(key)) for key in ("loss", "standard_error"))
-        name = f"{row.get('name')!s:{width}}"
+        mark = "*" if row.get(key) == chosen else " "
+        loss, error = (_shown(row.get(name)) for name in ("loss", "standard_error"))
+        name = f"{row.get(key)!s:{width}}"
         lines.append(f"{mark} {name}{loss:>14}{error:>{len(_ERROR) + 4}}")
     return [*lines, ""]
 

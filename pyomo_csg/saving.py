@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import logging
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.file_content import MOST_ROWS, fault_of
+from pyomo_csg.file_model import domain_problems, name_problems
 from pyomo_csg.files import file_to_read, place_to_write, write_result
 from pyomo_csg.learn.blueprint import custom_parts, describe, restore
 from pyomo_csg.learn.identity import versions
@@ -31,9 +34,12 @@ from pyomo_csg.policy import Policy
 from pyomo_csg.report.training import training_curves
 from pyomo_csg.stages import TwoStageModel
 
+logger = logging.getLogger(__name__)
+
 FORMAT = 1
 
 _KEY = "pyomo_csg policy"
+_PACKAGE = "pyomo-csg"
 _START = 256  # bytes, which hold the key: safetensors puts metadata first
 _MOST_HEADER = 4 * 2**20  # JSON takes thirty times as much memory as text
 _MOST_FILE = 2**28
@@ -89,7 +95,8 @@ def load(
     path : str or path
     model : ConcreteModel
         Annotated as the one that the policy was learned for: the same uncertain Params
-        and first-stage variables, by name and order. Other data may differ.
+        and first-stage variables, by name and order, in domains that are no narrower.
+        Other data may differ.
     network : Module, LocationScale, or mapping of str to Module, optional
         Where the policy's network has modules of your own: one such, its numbers are
         taken from the file. Where there are several: by the part that each is,
@@ -105,7 +112,8 @@ def load(
     """
     path = file_to_read(path)
     content, tensors = _read(path)
-    _refuse_model(path, content, TwoStageModel(model))
+    two_stage = TwoStageModel(model)
+    _refuse_model(path, two_stage, name_problems(content, two_stage))
     learned = _learned(path, content, tensors, network)
     try:
         policy = Policy(
@@ -124,7 +132,10 @@ def load(
             f"its network gives {policy.count} scenarios, not {content['scenarios']}"
         )
         raise _refusal("cannot be loaded", path, found)
+    omega: Any = policy.network.head.omega
+    _refuse_model(path, two_stage, domain_problems(omega, two_stage))
     _refuse_untold(path, policy)
+    _tell_newer(path, content)
     return policy
 
 
@@ -262,35 +273,34 @@ def _refuse_untold(path: Path, policy: Policy) -> None:
 
 
 def _refuse_model(
-    path: Path, content: Mapping[str, Any], two_stage: TwoStageModel
+    path: Path, two_stage: TwoStageModel, problems: Iterable[str]
 ) -> None:
     """Refuse a model whose numbers are not those that the file speaks of."""
-    problems = []
-    for what, mine in (
-        ("uncertain Params", two_stage.uncertain_params),
-        ("first-stage variables", two_stage.first_stage_variables),
-    ):
-        key = what.replace("-", "_").replace(" ", "_").lower()
-        theirs, here = content[key], [component.name for component in mine]
-        problems += _differences(what, [str(name) for name in theirs], here)
-    if problems:
-        found = f"was learned for another model than '{two_stage.model.name}'"
-        raise _refusal(found, path, *problems)
+    if found := list(problems):
+        what = f"was learned for another model than '{two_stage.model.name}'"
+        raise _refusal(what, path, *found)
 
 
-def _differences(what: str, theirs: list[str], mine: list[str]) -> list[str]:
-    if theirs == mine:
-        return []
-    problems = []
-    if missing := [name for name in theirs if name not in mine]:
-        problems.append(f"{what} of the file, not of the model: {shortlist(missing)}")
-    if unknown := [name for name in mine if name not in theirs]:
-        problems.append(f"{what} of the model, not of the file: {shortlist(unknown)}")
-    if not problems:
-        problems.append(
-            f"{what} are in another order; annotate them as {shortlist(theirs)}"
+def _tell_newer(path: Path, content: Mapping[str, Any]) -> None:
+    """Warn of a file that a newer pyomo-csg wrote than the one that reads it."""
+    noted = content.get("versions")
+    theirs = str(noted.get(_PACKAGE, "")) if isinstance(noted, dict) else ""
+    here = versions()[_PACKAGE]
+    if _release(theirs) > _release(here):
+        logger.warning(
+            "'%s' was written by pyomo-csg %.40s, and this is %s: what the policy does "
+            "may differ from what it did there; install pyomo-csg %.40s or newer",
+            path,
+            theirs,
+            here,
+            theirs,
         )
-    return problems
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the numbers that a version begins with."""
+    numbers = re.match(r"\d{1,9}(\.\d{1,9})*", version)
+    return tuple(map(int, numbers[0].split("."))) if numbers else ()
 
 
 def _learned(

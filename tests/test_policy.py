@@ -409,6 +409,33 @@ def test_the_report_leaves_out_settings_that_had_no_part(method, shown):
     assert {line.split()[0] for line in lines} & settings.keys() == shown
 
 
+def test_the_report_tells_how_the_number_of_scenarios_was_chosen():
+    tried = [
+        {"K": 1, "loss": 9.5, "standard_error": 0.75},
+        {"K": 5, "loss": 7.0, "standard_error": 0.25},
+        {"K": 10, "loss": 6.875, "standard_error": 0.0},
+    ]
+    learned = replace(papers(), summary={"scenarios_tried": tried})
+
+    text = Policy(newsvendor.build(), learned).report()
+
+    lines = [line.split() for line in text.splitlines()]
+    assert ["K", "loss", "standard", "error", "of", "the", "difference"] in lines
+    assert ["1", "9.5", "0.75"] in lines
+    assert ["*", "5", "7", "0.25"] in lines
+    assert ["10", "6.875", "0"] in lines
+
+
+def test_the_report_tells_which_settings_of_a_search_won():
+    won = {"number": 3, "loss": 4.5, "loss_as_given": 5.25}
+    learned = replace(papers(), summary={"searched": 30, "search_won": won})
+
+    text = Policy(newsvendor.build(), learned).report()
+
+    found = "30 settings; number 3 won with loss 4.5 (as given, number 1: 5.25)"
+    assert f"searched        {found}" in text
+
+
 def test_a_report_makes_do_with_what_there_is():
     learned = papers()
     bare = Learned(learned.network, "static", {}, reach=3.0)

@@ -272,6 +272,73 @@ def test_another_model_is_refused_with_the_names_that_differ(saved):
     assert "first-stage variables are in another order" in text
 
 
+def papers_within(domain):
+    """Return the newsvendor with its demand in a domain."""
+    model = newsvendor.build()
+    model.demand.domain = domain
+    return model
+
+
+@pytest.fixture
+def save_within(tmp_path):
+    """Return what fits two scenarios to a demand in a domain and gives their file."""
+
+    def save(domain):
+        model = papers_within(domain)
+        learned = learned_for(model, lambda: Constant((2, 1)), [[14.0], [16]])
+        Policy(model, learned).save(tmp_path / "policy.csg")
+        return tmp_path / "policy.csg"
+
+    return save
+
+
+@pytest.mark.parametrize(
+    ("file", "model", "told"),
+    [
+        (pyo.Reals, pyo.NonNegativeReals, "NonNegativeReals here, [0, inf], but"),
+        (pyo.Reals, pyo.RangeSet(0, 20, 0), "[0, 20], but"),
+        (pyo.NonNegativeReals, pyo.PositiveReals, "anywhere in [0, inf]; declare"),
+    ],
+)
+def test_a_model_of_narrower_domains_is_refused(save_within, file, model, told):
+    text = " ".join(refusal(save_within(file), papers_within(model)).split())
+
+    assert "learned for another model than 'newsvendor'" in text
+    assert "uncertain Param 'demand' is within" in text and told in text
+    assert "or fit anew" in text
+
+
+@pytest.mark.parametrize("domain", [pyo.NonNegativeReals, pyo.PositiveReals, pyo.Reals])
+def test_a_model_of_the_same_or_wider_domains_is_taken(save_within, domain):
+    path = save_within(domain)
+
+    for model in (papers_within(domain), papers_within(pyo.Reals)):
+        assert load(path, model).decide([0.0, 0.0])["order"] > 0
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("99.0", True),
+        ("0.1.0", False),
+        ("0.0.9", False),
+        ("soon", False),
+        (None, False),
+    ],
+)
+def test_a_file_of_a_newer_package_is_taken_with_a_warning(
+    saved, caplog, version, told
+):
+    _, path = saved
+    forge(
+        path, lambda header: header["content"].update(versions={"pyomo-csg": version})
+    )
+
+    load(path, cep1.build())
+
+    assert ("was written by pyomo-csg 99.0, and this is" in caplog.text) == told
+
+
 def test_a_model_with_other_data_is_taken(saved):
     policy, path = saved
     model = cep1.build()

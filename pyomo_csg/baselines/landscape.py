@@ -85,7 +85,9 @@ class LandscapeSurrogate(Baseline):
             method="dynamic",
             regularization=0.0,
             network=network,
-            config=replace(config_of(config), kernel=_product, units="standard"),
+            config=replace(
+                config_of(config), kernel=_product, bandwidth=None, units="standard"
+            ),
             seed=self.seed,
             progress=progress,
             **settings,

@@ -273,7 +273,10 @@ class _Setting:
 
 
 def _kernel(policy: Policy) -> tuple[str, np.ndarray]:
-    """Return the kernel that a policy was fitted with, and its unit of outcomes."""
+    """Return the kernel that a policy was fitted with, and its unit of outcomes.
+
+    A bandwidth is part of the unit: what is left is the kernel of bandwidth 1.
+    """
     settings = policy.learned.summary.get("settings", {})
     kernel = settings.get("kernel", "energy")
     if kernel not in KERNELS:
@@ -283,7 +286,8 @@ def _kernel(policy: Policy) -> tuple[str, np.ndarray]:
         )
     omega: Any = policy.network.head.omega
     spread = omega.spread.numpy()
-    return kernel, np.ones_like(spread) if settings.get("units") == "raw" else spread
+    unit = np.ones_like(spread) if settings.get("units") == "raw" else spread
+    return kernel, unit * (settings.get("bandwidth") or 1.0)
 
 
 def _kernel_constants(

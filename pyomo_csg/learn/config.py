@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.kernels import KERNELS
+from pyomo_csg.learn.kernels import KERNELS, METRICS
 from pyomo_csg.options import is_number, is_one_of, is_whole
 
 _MOST_UNITS = 2**16
@@ -34,6 +34,9 @@ class FitConfig:
     kernel : str or callable
         ``'energy'``, ``'gaussian'``, ``'laplacian'``, or a function of torch tensors
         (..., m, p) and (..., n, p) to (..., m, n).
+    bandwidth : float, optional
+        Of ``'gaussian'`` and ``'laplacian'``, in the units that the kernel sees. Default:
+        the median distance of the history's outcomes.
     units : str
         Whether the kernel sees outcomes in ``'standard'`` deviations or ``'raw'``.
         ``'static'`` and ``'dynamic'`` with a numeric regularization take the latter.
@@ -77,6 +80,7 @@ class FitConfig:
     hidden: tuple[int, ...] = (64, 64)
     recurrent: tuple[int, ...] = (32, 64)
     kernel: str | Callable[..., Any] = "energy"
+    bandwidth: float | None = None
     units: str | None = None
     weights: str = "equal"
     rows: str = "independent"
@@ -112,6 +116,11 @@ class FitConfig:
             known = sorted(KERNELS)
             problems.append(
                 f"kernel is {self.kernel!r}; give one of {known} or a function"
+            )
+        elif self.bandwidth is not None and not is_one_of(self.kernel, tuple(METRICS)):
+            problems.append(
+                f"bandwidth is {self.bandwidth!r:.80}, but only the kernels "
+                f"{sorted(METRICS)} have one; leave it out, or give one of those"
             )
         for field in fields(self):
             problems += _bad_number(field.name, getattr(self, field.name))
@@ -153,7 +162,7 @@ def _bad_number(name: str, value: Any) -> list[str]:
         wanted = f"whole numbers above 0, such as (64, 64), up to {_MOST_UNITS}"
     elif name in ("noise", "decay"):
         good, wanted = is_number(value) and value >= 0, "a number from 0 up"
-    elif name == "seconds":
+    elif name in ("seconds", "bandwidth"):
         good = value is None or (is_number(value) and value > 0)
         wanted = "a number above 0, or None"
     elif name.endswith("_rate"):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from sklearn.model_selection import KFold
 
+from pyomo_csg.learn.copies import copies_in
 from pyomo_csg.learn.task import Task
 
 _HOLDOUT = 0.2
@@ -41,19 +43,38 @@ def folds_of(task: Task) -> Folds:
     out once. The rows of other histories are dealt out at random, or as stretches of time
     where the settings say that they are a series.
     """
-    n = len(task.history)
-    everything = np.arange(n)
-    count = min(task.config.folds, n)
+    numbers = row_numbers(task)
+    units = np.arange(numbers.max() + 1)
     if task.history.panels or task.integer:
+        n = len(units)
         cut = max(1, n - max(1, round(_HOLDOUT * n)))
-        parts = [(everything[:cut], everything[cut:])]
+        held_out = [units[cut:]]
     else:
         shuffled = task.config.rows == "independent"
         seed = int(task.rng("folds").integers(2**31)) if shuffled else None
-        parts = list(
-            KFold(count, shuffle=shuffled, random_state=seed).split(everything)
-        )
+        count = min(task.config.folds, len(units))
+        parts = KFold(count, shuffle=shuffled, random_state=seed).split(units)
+        held_out = [held for _, held in parts]
+    return folds_without(held_out, numbers)
+
+
+def folds_without(held_out: Sequence[np.ndarray], numbers: np.ndarray) -> Folds:
+    """Return the parts that hold out some of the rows' numbers (n,), and one that has all."""
+    away = [np.isin(numbers, held) for held in held_out]
+    everything = np.arange(len(numbers))
     return Folds(
-        [rows for rows, _ in parts] + [everything],
-        [held for _, held in parts] + [everything[:0]],
+        [*(everything[~held] for held in away), everything],
+        [*(everything[held] for held in away), everything[:0]],
     )
+
+
+def row_numbers(task: Task) -> np.ndarray:
+    """Return a number (n,) for each row, from 0 in order; copies are held out together.
+
+    In time a row that comes again is news, and a history of one pair has to be split, too.
+    """
+    everything = np.arange(len(task.history))
+    if task.history.panels or task.config.rows == "series":
+        return everything
+    numbers = copies_in(task.history)
+    return numbers if numbers.max() else everything

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.kernels import kernel_of
+from pyomo_csg.learn.kernels import trainable_kernel_of
 from pyomo_csg.learn.linear import Linear
 from pyomo_csg.learn.networks import FromFunction, LocationScale
 from pyomo_csg.solve import Oracle
@@ -118,7 +118,7 @@ def _described(network: Any, history: History) -> str:
 
 def _kernel_digest(settings: FitConfig, history: History) -> str | None:
     """Return what tells a kernel of the user's own from another: its answers."""
-    kernel = kernel_of(settings.kernel, history.outcomes.shape[1])
+    kernel = trainable_kernel_of(settings.kernel, history.outcomes.shape[1])
     if isinstance(settings.kernel, str):
         return None
     some = torch.as_tensor(history.outcomes[None, :8])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,27 +23,31 @@ def energy(one: Tensor, other: Tensor) -> Tensor:
     return -0.5 * _distances(one, other)
 
 
-def gaussian(one: Tensor, other: Tensor) -> Tensor:
-    """Return exp(-||a - b||^2 / 2) for all pairs."""
-    return torch.exp(-0.5 * _distances(one, other) ** 2)
+def gaussian(one: Tensor, other: Tensor, bandwidth: float = 1.0) -> Tensor:
+    """Return exp(-||a - b||^2 / (2 h^2)) for all pairs, h the bandwidth."""
+    return torch.exp(-0.5 * (_distances(one, other) / bandwidth) ** 2)
 
 
-def laplacian(one: Tensor, other: Tensor) -> Tensor:
-    """Return exp(-||a - b||_1) for all pairs."""
-    return torch.exp(-(one[..., :, None, :] - other[..., None, :, :]).abs().sum(-1))
+def laplacian(one: Tensor, other: Tensor, bandwidth: float = 1.0) -> Tensor:
+    """Return exp(-||a - b||_1 / h) for all pairs, h the bandwidth."""
+    apart = (one[..., :, None, :] - other[..., None, :, :]).abs().sum(-1)
+    return torch.exp(-apart / bandwidth)
 
 
-KERNELS: dict[str, Kernel] = {
+KERNELS: dict[str, Callable[..., Tensor]] = {
     "energy": energy,
     "gaussian": gaussian,
     "laplacian": laplacian,
 }
+# Those that have a bandwidth, and the distance that it is one of, as scipy calls it.
+METRICS = {"gaussian": "euclidean", "laplacian": "cityblock"}
 
 
-def kernel_of(kernel: Any, numbers: int = 3) -> Kernel:
+def kernel_of(kernel: Any, numbers: int = 3, bandwidth: float | None = None) -> Kernel:
     """Return a kernel by its name, or the user's own function of p numbers, checked."""
     if isinstance(kernel, str) and kernel in KERNELS:
-        return KERNELS[kernel]
+        chosen = KERNELS[kernel]
+        return chosen if bandwidth is None else partial(chosen, bandwidth=bandwidth)
     if not callable(kernel):
         raise DataError(
             "Unknown kernel",
@@ -62,6 +67,29 @@ def kernel_of(kernel: Any, numbers: int = 3) -> Kernel:
         shape = getattr(found, "shape", found)
         raise DataError("The kernel does not fit", [f"{wanted}{shape}"])
     return kernel
+
+
+def trainable_kernel_of(
+    kernel: Any, numbers: int, bandwidth: float | None = None
+) -> Kernel:
+    """Return the same if scenarios can be learned by it, also where they coincide."""
+    chosen = kernel_of(kernel, numbers, bandwidth)
+    if isinstance(kernel, str):
+        return chosen
+    points = torch.ones(1, 2, numbers, dtype=torch.float64, requires_grad=True)
+    try:
+        mmd_loss(points, points[:, 0].detach(), None, chosen).sum().backward()
+    except RuntimeError as error:  # as torch's are
+        found = f"{_name(kernel)} has no gradient ({error}); give a function of torch's"
+        raise DataError("The kernel does not fit", [found]) from error
+    if points.grad is None or not bool(torch.isfinite(points.grad).all()):
+        found = (
+            f"the gradient of {_name(kernel)} is not finite where points coincide, as "
+            "scenarios may; add a small number under a root, such as "
+            "torch.sqrt(squares + 1e-12)"
+        )
+        raise DataError("The kernel does not fit", [found])
+    return chosen
 
 
 def mmd_loss(
@@ -92,3 +120,7 @@ def mmd_loss(
 
 def _distances(one: Tensor, other: Tensor) -> Tensor:
     return torch.cdist(one, other, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _name(kernel: Any) -> str:
+    return f"'{getattr(kernel, '__name__', type(kernel).__name__)}'"

@@ -16,7 +16,7 @@ from pyomo_csg.learn.bodies import free_outcomes, new_body
 from pyomo_csg.learn.critics import Followed, kept_followed
 from pyomo_csg.learn.direct import Direct
 from pyomo_csg.learn.dynamic import DynamicResult, train_dynamic
-from pyomo_csg.learn.folds import Folds
+from pyomo_csg.learn.folds import Folds, folds_without, row_numbers
 from pyomo_csg.learn.judging import true_losses
 from pyomo_csg.learn.keeping import kept
 from pyomo_csg.learn.learned import Found
@@ -196,19 +196,19 @@ class Method:
         ]
 
     def _split(self) -> Folds:
-        everything = np.arange(len(self._task.history))
+        numbers = row_numbers(self._task)
         seed = (
             None
             if self._task.history.panels or self._task.config.rows == "series"
             else int(self._task.rng("holdout").integers(2**31))
         )
-        rows, held = train_test_split(
-            everything,
+        _, held = train_test_split(
+            np.arange(numbers.max() + 1),
             test_size=_HOLDOUT,
             shuffle=seed is not None,
             random_state=seed,
         )
-        return Folds([np.sort(rows), everything], [np.sort(held), everything[:0]])
+        return folds_without([held], numbers)
 
     def _network(self, body: nn.Module) -> Any:
         return self._task.network(body, self._head)

@@ -159,7 +159,14 @@ class Omega(nn.Module):
 def omega_of(two_stage: TwoStageModel, outcomes: np.ndarray) -> Omega:
     """Return Omega by the Params' domains, centered on outcomes (n, p)."""
     center, spread = outcomes.mean(axis=0), spread_of(outcomes)
-    lower, upper = np.full(len(center), -np.inf), np.full(len(center), np.inf)
+    return Omega(*bounds_of(two_stage, spread), center, spread)
+
+
+def bounds_of(
+    two_stage: TwoStageModel, spread: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends (p,) of the Params' domains; open ones moved in by spreads (p,)."""
+    lower, upper = np.full(len(spread), -np.inf), np.full(len(spread), np.inf)
     for j, param in enumerate(two_stage.uncertain_params):
         domain = param.parent_component().domain
         low, high, _ = domain.get_interval()
@@ -167,7 +174,7 @@ def omega_of(two_stage: TwoStageModel, outcomes: np.ndarray) -> Omega:
             lower[j] = low if low in domain else low + _OPEN * spread[j]
         if high is not None:
             upper[j] = high if high in domain else high - _OPEN * spread[j]
-    return Omega(lower, upper, center, spread)
+    return lower, upper
 
 
 def spread_of(values: np.ndarray) -> np.ndarray:

@@ -30,8 +30,8 @@ class Journal:
     progress : bool
         Whether to draw bars.
     callback : callable, optional
-        Called with every entry as it is written: a dict with ``stage``, ``step`` and the
-        stage's own numbers.
+        Called with a copy of every entry as it is written: a dict with ``stage``,
+        ``step`` and the stage's own numbers.
     seconds : float, optional
         From now on, until the time is up.
 
@@ -82,7 +82,7 @@ class Journal:
         entry = {"stage": stage, "step": step, **numbers}
         self.entries.append(entry)
         if self._callback is not None:
-            self._callback(entry)
+            self._callback(dict(entry))
 
     def table(self) -> pd.DataFrame:
         """Return all entries, one a row."""

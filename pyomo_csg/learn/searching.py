@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import loguniform
 from sklearn.model_selection import ParameterSampler
 
 from pyomo_csg.learn.config import FitConfig
@@ -22,21 +21,11 @@ logger = logging.getLogger(__name__)
 
 COUNTS = (1, 2, 3, 5, 10, 20, 40)
 _TIMED = 10
-_SPACE = {
-    "hidden": [(32,), (64,), (64, 64), (128, 128)],
-    "batch": [25, 50, 100],
-    "mmd_epochs": [20, 40, 80],
-    "task_epochs": [10, 15, 30],
-    "loss_epochs": [30, 60, 120],
-    "mmd_rate": loguniform(3e-4, 1e-2),
-    "task_rate": loguniform(3e-4, 1e-2),
-    "loss_rate": loguniform(3e-4, 1e-2),
-    "decay": loguniform(1e-5, 1e-1),
-}
 
 
 def search(
     config: FitConfig,
+    space: Mapping[str, Any],
     seed: int,
     journal: Journal,
     fit: Callable[[FitConfig, str], Found],
@@ -47,10 +36,16 @@ def search(
 
     Parameters
     ----------
+    config : FitConfig
+    space : mapping
+        From names of settings to what they are drawn from: as of
+        :func:`pyomo_csg.learn.space.space_of`.
+    seed : int
+    journal : Journal
     fit : callable
         From settings, and a name for their stages, to a fit.
     """
-    drawn = ParameterSampler(_SPACE, config.search - 1, random_state=seed)
+    drawn = ParameterSampler(space, config.search - 1, random_state=seed)
     settings = [config, *(replace(config, **one) for one in drawn)]
     found: list[Found] = []
     held, losses = [], []
@@ -63,11 +58,17 @@ def search(
             held.append(one.held_out())
             losses.append(_mean(held[-1]))
             bar.step(loss=losses[-1], best=min(losses))
-    best = int(np.argmin(_filled(np.stack(held)).mean(axis=1)))
+    means = _filled(np.stack(held)).mean(axis=1)
+    best = int(np.argmin(means))
     found[best].contest["settings"] = {
-        name: getattr(settings[best], name) for name in _SPACE
+        name: getattr(settings[best], name) for name in space
     }
     found[best].contest["searched"] = len(found)
+    found[best].contest["search_won"] = {
+        "number": best + 1,
+        "loss": float(means[best]),
+        "loss_as_given": float(means[0]),
+    }
     return found[best]
 
 

@@ -74,7 +74,7 @@ def joint_mmd(
         What happened after each context; M independent draws where its law is known.
     weights : array (n, K), optional
     kernel : str or callable
-        As in :class:`pyomo_csg.FitConfig`.
+        As in :class:`pyomo_csg.FitConfig`, of bandwidth 1.
 
     Notes
     -----

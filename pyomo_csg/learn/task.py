@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pyomo_csg.learn.bandwidth import with_bandwidth
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.kernels import kernel_of, mmd_loss
+from pyomo_csg.learn.kernels import mmd_loss, trainable_kernel_of
 from pyomo_csg.learn.networks import OmegaHead, TaskNet, evaluating, scenarios_of
 from pyomo_csg.learn.omega import Omega, omega_of, spread_of
 from pyomo_csg.learn.progress import Journal
@@ -60,6 +61,7 @@ class Task:
         checkpoint: Checkpoint | None = None,
     ):
         self.oracle, self.history, self.scenarios = oracle, history, scenarios
+        config = with_bandwidth(config, history.outcomes)
         self.config, self.seed, self.journal = config, seed, journal
         self.checkpoint = checkpoint or Checkpoint(None, {})
         self.center, self.spread = _scaling(history.contexts)
@@ -67,7 +69,8 @@ class Task:
         self.outcomes = torch.as_tensor(history.outcomes)
         self.omega: Omega = omega_of(oracle.two_stage, history.outcomes)
         self.head = OmegaHead(self.omega)
-        self.kernel = kernel_of(config.kernel, history.outcomes.shape[1])
+        numbers = history.outcomes.shape[1]
+        self.kernel = trainable_kernel_of(config.kernel, numbers, config.bandwidth)
         raw = config.units == "raw"
         self.unit = torch.ones_like(self.omega.spread) if raw else self.omega.spread
 

@@ -89,7 +89,7 @@ def _shift(task: Task, home: Samples, here: Samples) -> dict[str, float]:
         (part.scenarios / unit, part.outcomes / unit, part.weights)
         for part in (home, here)
     ]
-    split = joint_mmd(*laws[1], kernel=task.config.kernel)
+    split = joint_mmd(*laws[1], kernel=task.kernel)
     points = [
         np.concatenate([part.scenarios, part.outcomes[:, None]], axis=1)
         for part in (home, here)
@@ -99,7 +99,7 @@ def _shift(task: Task, home: Samples, here: Samples) -> dict[str, float]:
         "wasserstein": wasserstein(*points),
         # By the root of the mean square over all numbers, in standard deviations.
         "shift": wasserstein(*(part / spread for part in points)) / math.sqrt(size),
-        "kappa": kappa_distance(laws[0], laws[1], task.config.kernel),
+        "kappa": kappa_distance(laws[0], laws[1], task.kernel),
         "kappa_bias": split.bias,
         "kappa_variance": split.variance,
     }

@@ -50,6 +50,6 @@ def test_a_penalty_for_leaving_the_history_is_not_among_its_settings():
         LandscapeSurrogate(
             papers.build(0.6), data, config={**quick, **extra}, progress=False
         )
-        for extra in ({}, {"kernel": "gaussian", "units": "raw"})
+        for extra in ({}, {"kernel": "gaussian", "bandwidth": 2.0, "units": "raw"})
     )
     assert (one.scenarios(data[0]) == other.scenarios(data[0])).all()

@@ -405,3 +405,11 @@ def test_a_text_without_the_mmd_loss_is_a_number(pairs, text, number):
         fit(pairs, method="static", regularization=lam) for lam in (text, number)
     )
     np.testing.assert_array_equal(one.scenarios(pairs[0]), other.scenarios(pairs[0]))
+
+
+def test_a_kernel_that_scenarios_cannot_be_learned_by_is_refused_at_once(pairs):
+    def rooted(one, other):
+        return -(one[..., :, None, :] - other[..., None, :, :]).square().sum(-1).sqrt()
+
+    with pytest.raises(csg.DataError, match="'rooted' is not finite"):
+        fit(pairs, method="mmd", config={**vars(QUICK), "kernel": rooted})

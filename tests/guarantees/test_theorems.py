@@ -15,7 +15,7 @@ from pyomo_csg.guarantees import (
     task_bound,
 )
 from pyomo_csg.guarantees.complexity import linear_class
-from pyomo_csg.learn.kernels import KERNELS, mmd_loss
+from pyomo_csg.learn.kernels import KERNELS, kernel_of, mmd_loss
 from pyomo_csg.learn.omega import Omega
 from tests.quick import fit
 
@@ -97,6 +97,18 @@ def test_theorem_2_for_the_mmd_loss_is_the_sum_of_its_terms(linear, pairs):
     assert bound.total == pytest.approx(sum(terms.values()))
     width = bound.largest
     assert terms["confidence"] == pytest.approx(width * math.sqrt(math.log(10) / 160))
+
+
+def test_theorem_2_for_the_mmd_loss_is_of_the_bandwidth_that_was_fitted(pairs):
+    config = {"kernel": "gaussian", "bandwidth": 3.0, "mmd_epochs": 2}
+    policy = fit(pairs, method="mmd", network=csg.Linear(bound=0.8), config=config)
+
+    terms = _terms(mmd_bound(policy, pairs, support=SUPPORT))
+
+    unit = policy.network.head.omega.spread.numpy()
+    scaled = [torch.as_tensor(a / unit) for a in (policy.scenarios(pairs[0]), pairs[1])]
+    losses = mmd_loss(*scaled, None, kernel_of("gaussian", 1, 3.0))
+    assert terms["mean MMD loss"] == pytest.approx(float(losses.mean()))
 
 
 def test_theorem_2_for_the_task_loss_says_who_makes_it_vacuous(linear, pairs):

@@ -90,3 +90,18 @@ def test_misspelt_settings_are_told_with_what_was_meant():
     assert "there is no setting 'nois'; did you mean noise" in first
     assert "'epochs_mmd'" in second
     assert third == "there is no setting 'zzz'; see csg.FitConfig"
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), float("inf"), "wide", True])
+def test_a_bandwidth_is_a_number_above_zero(wrong):
+    with pytest.raises(csg.DataError) as caught:
+        csg.FitConfig(kernel="gaussian", bandwidth=wrong)
+
+    (problem,) = caught.value.problems
+    assert problem == f"bandwidth is {wrong!r}; give a number above 0, or None"
+
+
+@pytest.mark.parametrize("kernel", ["energy", lambda one, other: one @ other.mT])
+def test_a_bandwidth_for_a_kernel_that_has_none_is_refused(kernel):
+    with pytest.raises(csg.DataError, match=r"only the kernels .* leave it out"):
+        csg.FitConfig(kernel=kernel, bandwidth=2.0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.model_selection import KFold
 
 import pyomo_csg as csg
 from models import newsvendor
@@ -14,12 +15,21 @@ from pyomo_csg.learn.task import Task
 from tests.zoo import ZOO
 
 
-def task_of(n, panels=False, model=None, seed=0, **settings):
+def task_of(n, panels=False, model=None, seed=0, again=None, **settings):
+    """Return a task whose rows all differ, or are some of such rows by their numbers."""
     oracle = csg.Oracle(model or newsvendor.build())
-    contexts = np.zeros((n, 3, 2) if panels else (n, 2))
-    outcomes = np.ones((n, len(oracle.two_stage.uncertain_params)))
-    config = FitConfig(**settings)
-    return Task(oracle, History(contexts, outcomes), 1, config, seed, Journal())
+    rng = np.random.default_rng(1)
+    contexts = rng.normal(size=(n, 3, 2) if panels else (n, 2))
+    outcomes = rng.uniform(1, 2, (n, len(oracle.two_stage.uncertain_params)))
+    given = slice(None) if again is None else again
+    history = History(contexts[given], outcomes[given])
+    return Task(oracle, history, 1, FitConfig(**settings), seed, Journal())
+
+
+def sides_of(folds, of):
+    """Yield what is learned from and what is held out, by the numbers of rows."""
+    for rows, held in zip(folds.rows[:-1], folds.held_out[:-1], strict=True):
+        yield set(np.asarray(of)[rows]), set(np.asarray(of)[held])
 
 
 @pytest.mark.parametrize(("n", "parts"), [(2, 2), (3, 3), (5, 5), (23, 5), (100, 5)])
@@ -78,3 +88,45 @@ def test_methods_by_name_hold_out_a_fifth_however_few_rows_there_are(n, panels):
     assert folds.rows[1].tolist() == list(range(n))
     if panels:
         assert held.tolist() == list(range(n - len(held), n))
+
+
+TWICE = [*range(30), *range(10), 3, 3]
+
+
+@pytest.mark.parametrize("model", ["newsvendor", "integers"])
+def test_rows_that_come_twice_are_on_one_side_and_all_are_held_out_as_before(model):
+    build = newsvendor.build if model == "newsvendor" else ZOO[model]
+    task = task_of(30, model=build(), again=TWICE)
+
+    auto, by_name = folds_of(task), Method(task, "mmd", "auto", "constant")._folds
+
+    for learned, held in [*sides_of(auto, TWICE), *sides_of(by_name, TWICE)]:
+        assert learned and held and not learned & held
+    assert auto.rows[-1].tolist() == list(range(42))
+    if model == "newsvendor":
+        assert sorted(auto.judged) == list(range(42))
+
+
+def test_folds_of_rows_that_differ_are_those_of_scikit_learn():
+    task = task_of(23)
+    seed = int(task.rng("folds").integers(2**31))
+    parts = KFold(5, shuffle=True, random_state=seed).split(np.arange(23))
+
+    folds = folds_of(task)
+
+    for (rows, held), mine, out in zip(parts, folds.rows, folds.held_out, strict=False):
+        assert rows.tolist() == mine.tolist() and held.tolist() == out.tolist()
+
+
+def test_of_a_series_stretches_are_held_out_whatever_comes_again():
+    folds = folds_of(task_of(30, again=TWICE, rows="series"))
+
+    assert folds.judged.tolist() == list(range(42))
+
+
+@pytest.mark.parametrize("n", [2, 3, 12])
+def test_a_history_of_one_pair_is_split_all_the_same(n):
+    folds = folds_of(task_of(1, again=[0] * n))
+
+    assert sorted(folds.judged) == list(range(n))
+    assert all(len(rows) for rows in folds.rows)

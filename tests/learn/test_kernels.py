@@ -6,7 +6,14 @@ import torch
 from scipy.stats import energy_distance
 
 from pyomo_csg import DataError
-from pyomo_csg.learn.kernels import energy, gaussian, kernel_of, laplacian, mmd_loss
+from pyomo_csg.learn.kernels import (
+    energy,
+    gaussian,
+    kernel_of,
+    laplacian,
+    mmd_loss,
+    trainable_kernel_of,
+)
 
 DEFINITIONS = {
     energy: lambda a, b: -0.5 * np.linalg.norm(a - b),
@@ -91,6 +98,49 @@ def test_the_mean_energy_loss_of_one_scenario_is_the_cost_of_moving_all_mass_to_
     assert losses.mean().item() == pytest.approx(moved, rel=1e-10)
 
 
+def squared_energy_distance(z, w, p):
+    """Return that of weighted scenarios and equal outcomes by their mean energy loss."""
+    count = len(w)
+    losses = mmd_loss(z.expand(count, *z.shape), w, p.expand(count, len(p)))
+    among = np.mean([np.linalg.norm(a - b) for a in w.numpy() for b in w.numpy()])
+    return 2 * losses.mean().item() - among
+
+
+@pytest.mark.parametrize(("count", "numbers"), [(2, 2), (5, 3), (7, 11)])
+def test_weighted_scenarios_of_many_numbers_have_the_energy_distance_of_a_plain_loop(
+    count, numbers
+):
+    ot = pytest.importorskip("ot")
+    z, w = tensors((count, numbers), (20, numbers))
+    p = shares(count)
+    points = np.concatenate([z, w])
+    signed = np.concatenate([p, np.full(20, -1 / 20)])
+    apart = ot.dist(points, points, metric="euclidean")
+
+    looped = -sum(
+        signed[i] * signed[j] * np.sqrt(((points[i] - points[j]) ** 2).sum())
+        for i, j in np.ndindex(apart.shape)
+    )
+
+    found = squared_energy_distance(z, w, p)
+    assert found == pytest.approx(looped, rel=1e-10)
+    assert found == pytest.approx(-signed @ apart @ signed, rel=1e-6)
+
+
+def test_weighted_scenarios_in_the_plane_have_scipys_distance_over_all_directions():
+    """A length in the plane is pi / 2 times that of its mean shadow."""
+    z, w = tensors((4, 2), (15, 2))
+    p = shares(4)
+    angles = np.pi * np.arange(720) / 720
+    shadows = [
+        energy_distance(z.numpy() @ way, w.numpy() @ way, p.numpy()) ** 2
+        for way in np.column_stack([np.cos(angles), np.sin(angles)])
+    ]
+    assert squared_energy_distance(z, w, p) == pytest.approx(
+        np.pi / 2 * np.mean(shadows), rel=1e-4
+    )
+
+
 def spatial_median(points):
     """Return what Weiszfeld's iterations end at."""
     found = points.mean(axis=0)
@@ -165,3 +215,52 @@ def test_a_users_kernel_is_taken_in_the_precision_that_it_will_see():
 def test_what_is_no_kernel_is_refused(kernel, message):
     with pytest.raises(DataError, match=message):
         kernel_of(kernel)
+
+
+def apart(one, other):
+    return ((one[..., :, None, :] - other[..., None, :, :]) ** 2).sum(-1)
+
+
+def test_a_kernel_without_a_gradient_where_points_coincide_is_refused_by_name():
+    def rooted(one, other):
+        return -torch.sqrt(apart(one, other))
+
+    with pytest.raises(DataError, match=r"(?s)'rooted'.*coincide.*squares \+ 1e-12"):
+        trainable_kernel_of(rooted, 2)
+    assert kernel_of(rooted) is rooted  # a distance needs no gradient
+
+
+def test_a_small_number_under_the_root_makes_a_kernel_trainable():
+    def smooth(one, other):
+        return -torch.sqrt(apart(one, other) + 1e-12)
+
+    assert trainable_kernel_of(smooth, 2) is smooth
+
+
+def test_a_kernel_that_torch_cannot_follow_is_refused_by_name():
+    def cut(one, other):
+        return -apart(one, other).detach()
+
+    with pytest.raises(DataError, match="'cut' has no gradient"):
+        trainable_kernel_of(cut, 2)
+
+
+@pytest.mark.parametrize("name", ["energy", "gaussian", "laplacian"])
+def test_kernels_by_name_are_trainable(name):
+    assert trainable_kernel_of(name, 2) is kernel_of(name)
+
+
+WIDE = {
+    "gaussian": lambda a, b, h: np.exp(-((a - b) ** 2).sum() / (2 * h**2)),
+    "laplacian": lambda a, b, h: np.exp(-np.abs(a - b).sum() / h),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("bandwidth", [0.3, 1.0, 40.0])
+def test_kernels_with_a_bandwidth_are_their_definitions(name, bandwidth):
+    one, other = tensors((3, 4), (5, 4))
+    found = trainable_kernel_of(name, 4, bandwidth)(one, other).numpy()
+    for j, k in np.ndindex(3, 5):
+        expected = WIDE[name](one[j].numpy(), other[k].numpy(), bandwidth)
+        assert found[j, k] == pytest.approx(expected, rel=1e-12)

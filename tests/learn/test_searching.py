@@ -8,8 +8,10 @@ from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.learned import Found
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.searching import search, smallest
+from pyomo_csg.learn.space import space_of
 
 NAN = float("nan")
+SPACE = space_of("mmd", None, panels=False)
 
 
 def found(losses):
@@ -100,7 +102,7 @@ def test_a_search_takes_the_settings_that_did_best_on_what_was_held_out():
         return found(losses[len(tried) - 1])
 
     config = FitConfig(search=4, noise=0.123)
-    best = search(config, 0, journal, fit)
+    best = search(config, SPACE, 0, journal, fit)
 
     assert [name for _, name in tried] == [f"search {i}" for i in range(4)]
     assert tried[0][0] is config
@@ -108,6 +110,8 @@ def test_a_search_takes_the_settings_that_did_best_on_what_was_held_out():
     assert len({settings.mmd_rate for settings, _ in tried}) == 4
     assert best.held_out().tolist() == [4.0, 5.0]  # no decision is as bad as 9
     assert best.contest["searched"] == 4
+    won = {"number": 3, "loss": 4.5, "loss_as_given": 5.0}
+    assert best.contest["search_won"] == won
     assert best.contest["settings"]["mmd_rate"] == tried[2][0].mmd_rate
     assert len(journal.entries) == 4
 
@@ -117,6 +121,7 @@ def test_a_search_draws_by_its_seed():
         drawn = []
         search(
             FitConfig(search=3),
+            SPACE,
             seed,
             Journal(),
             lambda settings, _: drawn.append(settings.mmd_rate) or found([1.0]),
@@ -128,5 +133,5 @@ def test_a_search_draws_by_its_seed():
 
 def test_a_search_of_one_takes_the_settings_as_they_are():
     config = FitConfig(search=1)
-    best = search(config, 0, Journal(), lambda settings, _: found([1.0]))
+    best = search(config, SPACE, 0, Journal(), lambda settings, _: found([1.0]))
     assert best.contest["settings"]["batch"] == config.batch

@@ -208,7 +208,7 @@ def test_a_relative_regularization_is_a_multiple_of_the_squared_mmd(units):
 
 
 def test_a_relative_regularization_is_positive_for_a_bounded_kernel_too():
-    task = newsvendor_task(20, kernel="gaussian", units="raw")
+    task = newsvendor_task(20, kernel="gaussian", bandwidth=1.0, units="raw")
     (body,) = bodies(task, 1)
     scenarios, _ = task.scenarios_on(body, np.arange(20))
     apart = scenarios[:, 0] - task.history.outcomes
