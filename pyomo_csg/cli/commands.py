@@ -44,7 +44,7 @@ def _of_text(here: str) -> Iterator[None]:
 @_of_text(_LEAVE_OUT)
 def check(given: Any) -> int:
     """Show a model's stages, solve it once, and look at the data if there is some."""
-    refuse_unwritable(given.lp)
+    refuse_unwritable(given.lp, given.model, given.data)
     two_stage = TwoStageModel(_model(given, given.model))
     print(two_stage)
     print(f"\n  solved at its own data: {_own_value(given, two_stage):.6g}")
@@ -60,7 +60,7 @@ def fit(given: Any) -> int:
     """Learn a policy, save it, and say what was learned."""
     from pyomo_csg import fitting
 
-    refuse_unwritable(given.out)
+    refuse_unwritable(given.out, given.model, given.data)
     policy = fitting.fit(
         _model(given, given.model),
         read_table(given.data),
@@ -85,7 +85,7 @@ def fit(given: Any) -> int:
 @_of_text(_NUMBERS)
 def decide(given: Any) -> int:
     """Write a table of decisions; 1 if some context has none."""
-    refuse_unwritable(given.out)
+    refuse_unwritable(given.out, given.data, *_read_for(given, given.policy))
     policy, contexts = _policy(given, given.policy), read_table(given.data)
     decisions = policy.decide(contexts, on_error="record", progress=_progress(given))
     if both := [name for name in contexts if name in decisions]:
@@ -100,7 +100,8 @@ def evaluate(given: Any) -> int:
     """Print mean costs on pairs, and write all costs where that is asked for."""
     from pyomo_csg.comparing import compare
 
-    refuse_unwritable(given.out)
+    read = (one for path in given.policies for one in _read_for(given, path))
+    refuse_unwritable(given.out, given.data, given.history, *read)
     policies = {path: _policy(given, path) for path in given.policies}
     history = None if given.history is None else read_table(given.history)
     compared = compare(
@@ -117,7 +118,7 @@ def evaluate(given: Any) -> int:
 def report(given: Any) -> int:
     """Write a policy's page."""
     page = given.out or Path(given.policy).with_suffix(".html")
-    refuse_unwritable(page)
+    refuse_unwritable(page, given.data, *_read_for(given, given.policy))
     data = None if given.data is None else read_table(given.data)
     _policy(given, given.policy).report(page, data)
     print(f"Written to '{page}'")
@@ -153,12 +154,17 @@ def _model(given: Any, path: str | Path, **names: Any) -> BlockData:
 def _policy(given: Any, path: str) -> Policy:
     from pyomo_csg.saving import load, stages_in
 
-    beside = Path(path).with_name("model.py")
-    if given.model is None and not beside.is_file():
-        found = f"there is no '{beside}'; give the policy's model by --model"
+    _, file = _read_for(given, path)
+    if given.model is None and not Path(file).is_file():
+        found = f"there is no '{file}'; give the policy's model by --model"
         raise DataError(f"'{path}' cannot be used", [found])
-    model = _model(given, given.model or beside, otherwise=stages_in(path))
+    model = _model(given, file, otherwise=stages_in(path))
     return load(path, model, solver=given.solver, workers=given.workers)
+
+
+def _read_for(given: Any, path: str) -> tuple[str, str | Path]:
+    """Return the files of a policy and of its model."""
+    return path, given.model or Path(path).with_name("model.py")
 
 
 def _progress(given: Any) -> bool:

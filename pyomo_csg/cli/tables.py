@@ -56,11 +56,22 @@ def write_table(path: str | Path | None, table: pd.DataFrame) -> None:
         raise _refusal(path, "written", _NO_PARQUET) from None
 
 
-def refuse_unwritable(path: str | Path | None) -> None:
-    """Refuse a place for results before there are any, not after hours of work."""
+def refuse_unwritable(path: str | Path | None, *inputs: str | Path | None) -> None:
+    """Refuse a place for results before there are any, not after hours of work.
+
+    A file that is read is no such place: it would be lost.
+    """
     if path is None:
         return
-    place_to_write(path)
+    place = place_to_write(path)
+    if any(_is_file(place, one) for one in inputs if one is not None):
+        found = "this command reads it; give the name of another file"
+        raise _refusal(place, "written", found)
+
+
+def _is_file(place: Path, other: str | Path) -> bool:
+    """Say if two names are of one file, whatever links and folders are in them."""
+    return place.exists() and Path(other).exists() and place.samefile(other)
 
 
 def _refusal(path: Path, what: str, problem: str) -> DataError:

@@ -112,6 +112,34 @@ def test_what_cannot_be_is_said_in_one_line(folder, capsys, what):
     assert sorted(os.listdir()) == before
 
 
+OVERWRITING = [
+    "fit model.py history.csv --out model.py",
+    "fit model.py history.csv --out ./history.csv",
+    "fit model.py history.csv --out link.csv",
+    "check model.py history.csv --lp model.py",
+    "decide policy.csg contexts.csv --out policy.csg",
+    "decide policy.csg contexts.csv --out contexts.csv",
+    "decide policy.csg contexts.csv --out model.py",
+    "decide policy.csg contexts.csv --model other.py --out other.py",
+    "evaluate policy.csg heldout.csv --history history.csv --out history.csv",
+    "evaluate policy.csg policy.csg heldout.csv --out policy.csg",
+    "report policy.csg heldout.csv --out heldout.csv",
+]
+
+
+@pytest.mark.parametrize("command", OVERWRITING)
+def test_what_a_command_reads_it_does_not_overwrite(folder, capsys, command):
+    shutil.copy("model.py", "other.py")
+    (folder / "link.csv").symlink_to(folder / "history.csv")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+
+    assert main(command.split()) == 1
+
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "cannot be written: this command reads it" in told
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
 NEED = "m.need = pyo.Constraint(expr=m.order >= 1000)\n    m.stock ="
 
 
