@@ -174,9 +174,7 @@ class Policy(Decider):
 
         save(path, self)
 
-    def plot_scenarios(
-        self, x: Any, data: Any = None, ax: Axes | None = None
-    ) -> Axes:
+    def plot_scenarios(self, x: Any, data: Any = None, ax: Axes | None = None) -> Axes:
         """Draw the scenarios of a context on matplotlib's axes, and return those.
 
         Parameters
