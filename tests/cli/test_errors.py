@@ -26,9 +26,8 @@ MODELS = {
     "asking.py": ("def build(size):\n    pass", "missing 1 required positional"),
     "leaving.py": ("import sys\nsys.exit('no data')", "SystemExit in line 2: no data"),
     "abstract.py": (
-        "import pyomo.environ as pyo\nmodel = pyo.AbstractModel()\n"
-        "model.size = pyo.Param()\nmodel.x = pyo.Var(range(3))\n"
-        "model.c = pyo.Constraint(rule=lambda m: m.x[0] <= m.size)",
+        "import pyomo.environ as pyo\nmodel = pyo.AbstractModel()\nmodel.p = pyo.Param()\n"
+        + "model.x = pyo.Var(initialize=model.p)",
         "it is an AbstractModel without all its data (Error retrieving immutable Param",
     ),
     "number.py": ("model = 3", "an object of type int was given"),
