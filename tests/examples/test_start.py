@@ -28,7 +28,7 @@ def test_the_newsvendor_tells_its_story_and_draws_a_picture(tmp_path):
     printed = run("newsvendor", tmp_path, "--quick")
 
     profits = dict(
-        re.findall(r"^  (best possible|this policy) +([\d.]+)$", printed, re.M)
+        re.findall(r"^  (best possible|this policy) +([\d.]+)$", printed, re.MULTILINE)
     )
     assert float(profits["best possible"]) > float(profits["this policy"])
     assert (tmp_path / "newsvendor.csg").is_file()
