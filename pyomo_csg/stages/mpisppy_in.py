@@ -17,7 +17,7 @@ from pyomo_csg.errors import AnnotationError, DataError, ModelError, shortlist
 from pyomo_csg.stages.annotation import annotate, refuse_unbuilt
 from pyomo_csg.stages.arrays import scenario_array, weight_vector
 from pyomo_csg.stages.mutable_params import mutable_params
-from pyomo_csg.stages.selection import select
+from pyomo_csg.stages.selection import select, unnested
 from pyomo_csg.stages.side_by_side import SideBySide
 from pyomo_csg.stages.two_stage import TwoStageModel
 
@@ -219,8 +219,7 @@ def _with_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
 
 def _component_names(given: Any) -> set[str]:
     """Return the names of Params on their own Blocks: 'p' of 'b.p' and of 'p[1]'."""
-    listed = [given] if isinstance(given, str) else given
-    whole = (re.sub(r"\[[^]]*\]", "", str(name)) for name in listed)
+    whole = (re.sub(r"\[[^]]*\]", "", str(item)) for item in unnested(given))
     return {name.rpartition(".")[2] for name in whole}
 
 

@@ -217,6 +217,13 @@ def test_named_params_of_an_abstract_model_need_be_neither_mutable_nor_real():
     assert not again.guests.mutable and again.empty.domain is pyo.Binary
 
 
+def test_what_names_no_param_is_refused():
+    with pytest.raises(csg.AnnotationError, match="the plain number 3 was given"):
+        csg.from_mpisppy(shop_creator, ["low", "high"], 3)
+    with pytest.raises(csg.AnnotationError, match="'order' is a Var"):
+        csg.from_mpisppy(shop_creator, ["low", "high"], [["order"], "guests"])
+
+
 def test_a_mutable_param_with_gaps_must_be_changed_itself():
     with pytest.raises(csg.ModelError, match="discrete domain"):
         csg.from_mpisppy(
