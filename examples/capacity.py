@@ -33,6 +33,14 @@ def write_sample(folder, history, today):
     return folder / history, folder / today
 
 
+def read(path, needed):
+    """Return a table, or end with a line that says which columns it lacks."""
+    table = pd.read_csv(path)
+    if missing := [name for name in needed if name not in table]:
+        sys.exit(f"{path}: no column {', '.join(missing)} among {', '.join(table)}")
+    return table
+
+
 def main():
     given = parser(__doc__.splitlines()[0])
     given.add_argument(
@@ -45,7 +53,9 @@ def main():
     paths = given.history, given.today
     if given.history is None:
         paths = write_sample(given.folder, "capacity_history.csv", "capacity_today.csv")
-    history = pd.read_csv(paths[0])
+    history = read(paths[0], DEMANDS)
+    known = history.columns.drop(DEMANDS)
+    today = None if paths[1] is None else read(paths[1], known)
     options = {"scenarios": 5, "config": csg.FitConfig(folds=3, starts=2)}
     if given.quick:
         history = history[:80]
@@ -66,10 +76,9 @@ def main():
     )
 
     # Then learn from all of it, and decide.
-    if paths[1] is None:
+    if today is None:
         return
     policy = csg.fit(model, history, progress=False, **options)
-    today = pd.read_csv(paths[1])
     decisions = policy.decide(today)
     decisions.to_csv(given.folder / "capacity_decisions.csv", index=False)
     print("\n" + decisions.round(1).to_string())

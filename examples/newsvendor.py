@@ -1,5 +1,6 @@
 """The whole story on a newsvendor: annotate, fit, decide, compare. Run: make demo."""
 
+import argparse
 from pathlib import Path
 
 import matplotlib
@@ -15,6 +16,7 @@ from matplotlib import pyplot as plt
 
 COST, PRICE, REFUND = 4.0, 5.0, 1.0
 SCENARIOS = 5
+QUICK = csg.FitConfig(folds=2, starts=1, mmd_epochs=2, task_epochs=2, hidden=(8,))
 
 
 def build():
@@ -100,17 +102,20 @@ def picture(policy, path):
 
 
 def main():
+    given = argparse.ArgumentParser(description=__doc__)
+    given.add_argument("--quick", action="store_true", help="seconds, to try it")
+    quick = given.parse_args().quick
     m = build()
     print(csg.TwoStageModel(m), "\n")
 
-    history = days(300, seed=1)
+    history = days(40 if quick else 300, seed=1)
     print("The history\n", history.head(4).to_string(), "\n  ...\n", sep="")
 
     policy = csg.fit(
         m,
         history,
         scenarios=SCENARIOS,
-        config=csg.FitConfig(folds=3, starts=2),
+        config=QUICK if quick else csg.FitConfig(folds=3, starts=2),
         workers=2,
     )
     chosen = policy.learned.summary

@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
@@ -98,6 +98,17 @@ class Decider(ABC):
         _, weights = self._generated(contexts)
         return weights[0] if one else weights
 
+    @overload
+    def decide(
+        self,
+        x: Mapping[str, Any],
+        *,
+        on_error: str = "raise",
+        progress: bool = True,
+        fresh: bool = False,
+    ) -> Decision: ...
+
+    @overload
     def decide(
         self,
         x: Any,
@@ -105,7 +116,16 @@ class Decider(ABC):
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
-    ) -> Any:
+    ) -> Any: ...  # of an array, its shape tells which
+
+    def decide(
+        self,
+        x: Any,
+        *,
+        on_error: str = "raise",
+        progress: bool = True,
+        fresh: bool = False,
+    ) -> Decision | pd.DataFrame:
         """Return a Decision for a context, or a DataFrame of decisions for many.
 
         Parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ class ScenarioGenerator(BaseEstimator):
         As in :func:`pyomo_csg.fit`.
     progress : bool
         Whether to draw bars.
+    seconds, options
+        As in :func:`pyomo_csg.fit`.
 
     Attributes
     ----------
@@ -66,6 +69,8 @@ class ScenarioGenerator(BaseEstimator):
         solver: str = "highs",
         workers: int = 1,
         progress: bool = False,
+        seconds: float | None = None,
+        options: Mapping[str, Any] | None = None,
     ):
         self.model = model
         self.scenarios = scenarios
@@ -78,6 +83,8 @@ class ScenarioGenerator(BaseEstimator):
         self.solver = solver
         self.workers = workers
         self.progress = progress
+        self.seconds = seconds
+        self.options = options
 
     def fit(self, X: Any, Y: Any) -> ScenarioGenerator:  # noqa: N803
         """Learn from contexts X and the outcomes Y that followed them.

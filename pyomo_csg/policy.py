@@ -22,6 +22,8 @@ from pyomo_csg.learn.plain import plain
 from pyomo_csg.solve import Solution
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from pyomo_csg.guarantees import Certificate
 
 logger = logging.getLogger(__name__)
@@ -174,7 +176,7 @@ class Policy(Decider):
 
         save(path, self)
 
-    def plot_scenarios(self, x: Any, data: Any = None, ax: Any = None) -> Any:
+    def plot_scenarios(self, x: Any, data: Any = None, ax: Axes | None = None) -> Axes:
         """Draw the scenarios of a context on matplotlib's axes, and return those.
 
         Parameters
@@ -190,7 +192,7 @@ class Policy(Decider):
 
         return plot_scenarios(self, x, data, ax)
 
-    def plot_training(self, ax: Any = None) -> Any:
+    def plot_training(self, ax: Axes | None = None) -> Axes:
         """Draw the losses of the fit on matplotlib's axes, and return those.
 
         A line a run of a stage, as a share of its range, since stages have units of

@@ -1,5 +1,7 @@
 """csg.ScenarioGenerator: agrees with csg.fit, and scikit-learn's tools work on it."""
 
+import inspect
+
 import cloudpickle
 import numpy as np
 import pandas as pd
@@ -45,6 +47,23 @@ def test_it_is_a_face_of_fit(pairs):
     assert (found.transform(contexts) == policy.scenarios(contexts)).all()
     assert found.predict(contexts) == pytest.approx(policy.decide(contexts).to_numpy())
     assert found.predict(contexts[0]) == pytest.approx(found.predict(contexts)[0])
+
+
+def test_it_takes_what_fit_takes_but_for_what_clones_cannot_share():
+    theirs = inspect.signature(csg.fit).parameters
+    mine = inspect.signature(csg.ScenarioGenerator).parameters
+    assert set(theirs) - set(mine) == {"data", "executor", "checkpoint", "callback"}
+    assert set(mine) <= set(theirs)
+    assert [name for name in mine if mine[name].default != theirs[name].default] == [
+        "progress"
+    ]
+
+
+def test_the_seconds_and_the_solvers_options_are_passed_on(pairs):
+    found = generator(seconds=100.0, options={"time_limit": 5.0}).fit(*pairs)
+    assert found.policy_.learned.summary["identity"]["options"] == {"time_limit": 5.0}
+    with pytest.raises(csg.DataError, match="seconds is -1"):
+        generator(seconds=-1).fit(*pairs)
 
 
 def test_the_score_is_minus_the_mean_cost(pairs):

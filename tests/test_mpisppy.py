@@ -28,7 +28,9 @@ with contextlib.redirect_stdout(io.StringIO()):
     from mpisppy.tests.examples import apl1p
     from mpisppy.tests.examples import farmer as their_farmer
 
+ROOT = Path(__file__).parents[1]
 NUMBERED = [f"scen{k}" for k in range(5)]
+QUANTILE = [[10], [14], [30]], [0.02, 0.9, 0.08]  # the best order is the second
 
 
 def by_extensive_form(creator, names, kwargs):
@@ -90,6 +92,13 @@ def by_ours(model, scenarios, weights=None):
             {},
             None,
             id="sizes",
+        ),
+        pytest.param(
+            models.sizes_creator(),
+            ["low", "middle", "high"],
+            {},
+            "DemandsSecondStage",
+            id="sizes as it is",
         ),
         pytest.param(models.sslp_creator, NUMBERED, {}, None, id="sslp"),
         pytest.param(models.netdes_creator, NUMBERED[:3], {}, None, id="netdes"),
@@ -158,8 +167,8 @@ def test_mpisppy_solves_our_models(model, scenarios):
     assert by_l_shaped(*theirs) == pytest.approx(ours, rel=1e-6)
 
 
-def test_progressive_hedging_finds_the_newsvendors_quantile():
-    scenarios, weights = [[10], [14], [30]], [0.02, 0.9, 0.08]
+def by_hedging(scenarios, weights):
+    """Return the newsvendor's order and value by mpi-sppy's progressive hedging."""
     two_stage = csg.TwoStageModel(newsvendor.build())
     creator, names, kwargs = two_stage.to_mpisppy(scenarios, weights)
     options = {
@@ -175,11 +184,15 @@ def test_progressive_hedging_finds_the_newsvendors_quantile():
     }
     method = PH(options, names, creator, scenario_creator_kwargs=kwargs)
     _, value, _ = method.ph_main()
-    (order,) = method.local_scenarios[names[0]]._mpisppy_model.xbars.values()
-    assert order.value == pytest.approx(14, abs=1e-3)
-    assert value == pytest.approx(
-        by_ours(two_stage.model, scenarios, weights), abs=1e-3
-    )
+    mine = next(iter(method.local_scenarios.values()))
+    (order,) = mine._mpisppy_model.xbars.values()
+    return order.value, value
+
+
+def test_progressive_hedging_finds_the_newsvendors_quantile():
+    order, value = by_hedging(*QUANTILE)
+    assert order == pytest.approx(14, abs=1e-3)
+    assert value == pytest.approx(by_ours(newsvendor.build(), *QUANTILE), abs=1e-3)
 
 
 def test_a_quadratic_cost_stays_in_the_objective():
@@ -237,23 +250,48 @@ def test_without_mpisppy_the_error_names_the_extra(monkeypatch):
         csg.TwoStageModel(newsvendor.build()).to_mpisppy([[1.0]])
 
 
-def test_l_shaped_on_two_ranks_agrees_with_ours():
+def on_two_ranks(script):
+    """Return what a script prints on two ranks."""
     pytest.importorskip("mpi4py")
     mpiexec = shutil.which("mpiexec", path=Path(sys.executable).parent)
     if mpiexec is None:
         pytest.skip("no mpiexec beside Python; pip install pyomo-csg[mpi]")
-    root = Path(__file__).parents[1]
-    script = root / "examples" / "mpisppy_farmer.py"
     done = subprocess.run(
         [mpiexec, "-n", "2", sys.executable, "-m", "mpi4py", str(script)],
         check=True,
         timeout=300,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
     )
-    found = re.findall(r"(pyomo_csg|2 rank\(s\)): (-?[\d.]+)", done.stdout)
+    return done.stdout
+
+
+def test_l_shaped_on_two_ranks_agrees_with_ours():
+    printed = on_two_ranks(ROOT / "examples" / "mpisppy_farmer.py")
+    found = re.findall(r"(pyomo_csg|2 rank\(s\)): (-?[\d.]+)", printed)
     names = their_farmer.scenario_names_creator(6)
     expected = by_extensive_form(their_farmer.scenario_creator, names, {})
     assert [who for who, _ in found] == ["pyomo_csg", "2 rank(s)"]
     assert [float(value) for _, value in found] == pytest.approx([expected] * 2)
+
+
+BY_HEDGING = """
+from mpi4py import MPI
+from tests.test_mpisppy import QUANTILE, by_hedging
+
+order, value = by_hedging(*QUANTILE)
+print("rank", MPI.COMM_WORLD.rank, "of", MPI.COMM_WORLD.size, order, value, flush=True)
+"""
+
+
+def test_progressive_hedging_on_two_ranks_agrees_with_ours(tmp_path):
+    script = tmp_path / "hedging.py"
+    script.write_text(BY_HEDGING)
+    printed = on_two_ranks(script)
+    found = re.findall(r"rank (\d) of 2 ([-\d.e]+) ([-\d.e]+)", printed)
+    expected = by_ours(newsvendor.build(), *QUANTILE)
+    assert sorted(rank for rank, _, _ in found) == ["0", "1"]
+    for _, order, value in found:
+        assert float(order) == pytest.approx(14, abs=1e-3)
+        assert float(value) == pytest.approx(expected, abs=1e-3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 from pyomo.core.base.block import BlockData
 
+from pyomo_csg.cli.findings import Findings
 from pyomo_csg.cli.model_file import load_model
 from pyomo_csg.cli.tables import read_table, refuse_unwritable, write_table
 from pyomo_csg.errors import DataError, ModelError, SolveError, shortlist
@@ -19,6 +21,7 @@ from pyomo_csg.learn.columns import ENCODINGS
 from pyomo_csg.learn.history import history_of
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.stages.annotation import UNCERTAIN, annotated
 
 if TYPE_CHECKING:  # of the rest, what needs torch is imported where it is used
     from pyomo_csg.comparing import Comparison
@@ -41,18 +44,44 @@ def _of_text(here: str) -> Iterator[None]:
         raise DataError(error.subject, problems) from error
 
 
-@_of_text(_LEAVE_OUT)
 def check(given: Any) -> int:
     """Show a model's stages, solve it once, and look at the data if there is some."""
-    refuse_unwritable(given.lp)
-    two_stage = TwoStageModel(_model(given, given.model))
-    print(two_stage)
-    print(f"\n  solved at its own data: {_own_value(given, two_stage):.6g}")
+    refuse_unwritable(given.lp, given.model, given.data)
+    findings = Findings(f"Problems with '{given.model}'")
+    model = two_stage = None
+    with findings.noted():
+        model = _model(given, given.model)
+        two_stage = TwoStageModel(model)
+        print(two_stage)
+    if two_stage is not None:
+        with findings.noted():
+            print(f"\n  solved at its own data: {_own_value(given, two_stage):.6g}")
     if given.data is not None:
-        history = history_of(two_stage, read_table(given.data), given.context)
+        with findings.noted(), _of_text(_LEAVE_OUT):
+            _check_table(given, two_stage or _Marked.of(model))
+    findings.close()
+    return 0
+
+
+def _check_table(given: Any, two_stage: Any) -> None:
+    table = read_table(given.data)
+    if two_stage is not None:
+        history = history_of(two_stage, table, given.context)
         names = ", ".join(history.context_names or ())
         print(f"  {len(history)} pairs in '{given.data}', by context: {names}")
-    return 0
+
+
+@dataclass(frozen=True)
+class _Marked:
+    """What a table is held against where the model is not sound: its marked Params."""
+
+    model: BlockData
+    uncertain_params: list[Any]
+
+    @classmethod
+    def of(cls, model: BlockData | None) -> _Marked | None:
+        params = None if model is None else annotated(model, UNCERTAIN)
+        return cls(model, params) if params else None
 
 
 @_of_text(_LEAVE_OUT)
@@ -60,7 +89,7 @@ def fit(given: Any) -> int:
     """Learn a policy, save it, and say what was learned."""
     from pyomo_csg import fitting
 
-    refuse_unwritable(given.out)
+    refuse_unwritable(given.out, given.model, given.data)
     policy = fitting.fit(
         _model(given, given.model),
         read_table(given.data),
@@ -72,7 +101,9 @@ def fit(given: Any) -> int:
         config=dict(given.settings),
         seed=given.seed,
         solver=given.solver,
+        options=_options(given),
         workers=given.workers,
+        seconds=given.seconds,
         checkpoint=given.checkpoint,
         progress=_progress(given),
     )
@@ -85,13 +116,15 @@ def fit(given: Any) -> int:
 @_of_text(_NUMBERS)
 def decide(given: Any) -> int:
     """Write a table of decisions; 1 if some context has none."""
-    refuse_unwritable(given.out)
+    refuse_unwritable(given.out, given.data, *_read_for(given, given.policy))
     policy, contexts = _policy(given, given.policy), read_table(given.data)
     decisions = policy.decide(contexts, on_error="record", progress=_progress(given))
     if both := [name for name in contexts if name in decisions]:
         found = f"it has a column {shortlist(both)}, as decisions have; rename it"
         raise DataError(f"'{given.data}' cannot be decided for", [found])
     write_table(given.out, pd.concat([contexts, decisions], axis=1))
+    if given.out is not None:
+        _tell_written(given.out)
     return int(decisions.isna().any(axis=None))
 
 
@@ -100,7 +133,8 @@ def evaluate(given: Any) -> int:
     """Print mean costs on pairs, and write all costs where that is asked for."""
     from pyomo_csg.comparing import compare
 
-    refuse_unwritable(given.out)
+    read = (one for path in given.policies for one in _read_for(given, path))
+    refuse_unwritable(given.out, given.data, given.history, *read)
     policies = {path: _policy(given, path) for path in given.policies}
     history = None if given.history is None else read_table(given.history)
     compared = compare(
@@ -110,6 +144,7 @@ def evaluate(given: Any) -> int:
     print(_words(compared, maximised))
     if given.out is not None:
         write_table(given.out, compared.costs)
+        _tell_written(given.out)
     return 0
 
 
@@ -117,7 +152,7 @@ def evaluate(given: Any) -> int:
 def report(given: Any) -> int:
     """Write a policy's page."""
     page = given.out or Path(given.policy).with_suffix(".html")
-    refuse_unwritable(page)
+    refuse_unwritable(page, given.data, *_read_for(given, given.policy))
     data = None if given.data is None else read_table(given.data)
     _policy(given, given.policy).report(page, data)
     print(f"Written to '{page}'")
@@ -127,7 +162,12 @@ def report(given: Any) -> int:
 def _own_value(given: Any, two_stage: TwoStageModel) -> float:
     """Return the optimal value at the values that the Params have in the model."""
     own = np.array([[[param.value for param in two_stage.uncertain_params]]])
-    oracle = Oracle(two_stage.model, given.solver, workers=given.workers)
+    oracle = Oracle(
+        two_stage.model,
+        given.solver,
+        workers=given.workers,
+        options=_options(given),
+    )
     try:
         return oracle.solve(own).value[0]
     except SolveError as error:
@@ -153,12 +193,32 @@ def _model(given: Any, path: str | Path, **names: Any) -> BlockData:
 def _policy(given: Any, path: str) -> Policy:
     from pyomo_csg.saving import load, stages_in
 
-    beside = Path(path).with_name("model.py")
-    if given.model is None and not beside.is_file():
-        found = f"there is no '{beside}'; give the policy's model by --model"
+    _, file = _read_for(given, path)
+    if given.model is None and not Path(file).is_file():
+        found = f"there is no '{file}'; give the policy's model by --model"
         raise DataError(f"'{path}' cannot be used", [found])
-    model = _model(given, given.model or beside, otherwise=stages_in(path))
-    return load(path, model, solver=given.solver, workers=given.workers)
+    model = _model(given, file, otherwise=stages_in(path))
+    return load(
+        path,
+        model,
+        solver=given.solver,
+        options=_options(given),
+        workers=given.workers,
+    )
+
+
+def _read_for(given: Any, path: str) -> tuple[str, str | Path]:
+    """Return the files of a policy and of its model."""
+    return path, given.model or Path(path).with_name("model.py")
+
+
+def _options(given: Any) -> dict[str, Any] | None:
+    return dict(given.options) or None
+
+
+def _tell_written(path: str) -> None:
+    """Tell where a table is, and leave standard output to what can be piped."""
+    print(f"Written to '{path}'", file=sys.stderr)
 
 
 def _progress(given: Any) -> bool:

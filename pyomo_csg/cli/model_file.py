@@ -6,19 +6,24 @@ import fnmatch
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from pyomo.common.collections import Bunch
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.param import Param
+from pyomo.core.base.PyomoModel import AbstractModel
 from pyomo.core.base.var import Var
 
 from pyomo_csg.errors import AnnotationError, ModelError, shortlist
 from pyomo_csg.stages import annotate
 from pyomo_csg.stages.annotation import is_annotated, refuse_unbuilt
 
+_NO_MODEL = (
+    "it has neither a function build() or pyomo_create_model() nor an object model"
+)
 _NAME = "csg_model"  # what a file finds in __name__; it is not run as "__main__"
 
 
@@ -29,7 +34,10 @@ def load_model(
     *,
     otherwise: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> BlockData:
-    """Execute a Python file and return its model: what build() returns, or model.
+    """Execute a Python file and return its model.
+
+    That is what build() returns, or Pyomo's pyomo_create_model(), or the object model.
+    Of an AbstractModel it is the instance, if that needs no other data.
 
     Parameters
     ----------
@@ -50,12 +58,13 @@ def load_model(
     path = Path(path)
     if not path.is_file():
         raise _refusal(path, "there is no such file")
-    with _complaining(path), _its_folder_known(path), redirect_stdout(sys.stderr):
-        names = runpy.run_path(str(path), run_name=_NAME)
-        build = names.get("build")
-        model = build() if callable(build) else names.get("model")
+    with _its_folder_known(path), redirect_stdout(sys.stderr):
+        with _complaining(path):
+            model = _found(runpy.run_path(str(path), run_name=_NAME))
+        if isinstance(model, AbstractModel) and not model.is_constructed():
+            model = _instance(model, path)
     if model is None:
-        raise _refusal(path, "it has neither a function build() nor an object model")
+        raise _refusal(path, _NO_MODEL)
     if first_stage or uncertain:
         annotate(
             model,
@@ -72,6 +81,28 @@ def load_model(
             uncertain_params=_single(model, Param, otherwise[1]),
         )
     return model
+
+
+def _found(names: Mapping[str, Any]) -> Any:
+    """Return the model among what a file defines."""
+    if callable(build := names.get("build")):
+        return build()
+    if callable(create := names.get("pyomo_create_model")):
+        return create(options=Bunch(), model_options=Bunch())
+    return names.get("model")
+
+
+def _instance(model: Any, path: Path) -> BlockData:
+    """Return the instance of an AbstractModel by the data in its own declarations."""
+    try:
+        return model.create_instance()
+    except Exception as error:  # its rules may raise anything
+        words = " ".join(str(error).split())
+        found = (
+            f"it is an AbstractModel without all its data ({words}); let build() return "
+            "model.create_instance(...)"
+        )
+        raise _refusal(path, found) from error
 
 
 def _unmarked(model: BlockData, path: Path) -> ModelError:

@@ -13,8 +13,8 @@ from pyomo_csg.options import METHODS
 PROGRAM = "pyomo-csg"
 
 _EXECUTES = """\
-A model is a Python file with a function build() or an object model. It is executed:
-give only files that you trust."""
+A model is a Python file with a function build() or pyomo_create_model(), or an object
+model. It is executed: give only files that you trust."""
 _TABLES = "Tables are CSV, or Parquet by their ending .parquet."
 _ALL = f"""\
 learn which few scenarios to solve a two-stage model on, and decide with them
@@ -61,7 +61,8 @@ examples:
   pyomo-csg fit model.py history.csv --scenarios auto --method mmd --out policy.csg
   pyomo-csg fit model.py history.csv --context rain --context price --out policy.csg
   pyomo-csg fit model.py history.csv --set folds=3 --set hidden=32,32 --out policy.csg
-  pyomo-csg fit model.py history.csv --checkpoint run --out policy.csg
+  pyomo-csg fit model.py history.csv --set rows=series --out policy.csg
+  pyomo-csg fit model.py history.csv --seconds 600 --checkpoint run --out policy.csg
 
 After Ctrl-C, or a crash, the same command with the same --checkpoint goes on.
 """
@@ -235,6 +236,15 @@ def _solving() -> argparse.ArgumentParser:
     group = parent.add_argument_group("solving")
     group.add_argument("--solver", default="highs", help="(%(default)s)")
     group.add_argument("--workers", type=int, default=1, help="(%(default)s)")
+    group.add_argument(
+        "--option",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="options",
+        help="of the solver, such as time_limit=10; may be given again",
+    )
     return parent
 
 
@@ -281,6 +291,12 @@ def _add_fit(parser: Any) -> None:
         metavar="NAME=VALUE",
         dest="settings",
         help="a setting of csg.FitConfig; may be given again",
+    )
+    group.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="when to stop learning, and to take the best so far",
     )
     group.add_argument(
         "--checkpoint", metavar="FOLDER", help="keep finished stages, to go on from"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,9 @@ from pyomo_csg.evaluation.reference import TIE, combined, proven_gap, relative
 from pyomo_csg.evaluation.tables import counted, summary, written
 from pyomo_csg.evaluation.timing import timed
 from pyomo_csg.options import size_problems
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Path = str | os.PathLike[str]
 
@@ -264,9 +267,11 @@ class Evaluation:
         return cls(records, combined([one._reference for one in every]))
 
     def plot_cdf(
-        self, path: Path | None = None, ax: Any = None, floor: float = 1e-6
-    ) -> Any:
+        self, path: Path | None = None, ax: Axes | None = None, floor: float = 1e-6
+    ) -> Axes:
         """Draw the fraction of cases with at most a gap, for each policy.
+
+        Without a reference, that of cases with at most a cost.
 
         Parameters
         ----------
@@ -281,7 +286,9 @@ class Evaluation:
         -------
         matplotlib Axes
         """
-        return plots.draw_cdf(self.gaps, self._took_part, path, ax, floor)
+        if not self.has_reference:
+            return plots.draw_costs(self.costs, self._took_part, path, ax)
+        return plots.draw_gaps(self.gaps, self._took_part, path, ax, floor)
 
     def to_markdown(self, path: Path | None = None) -> str:
         """Return, and write if a path is given, the table and its remarks in Markdown."""

@@ -1,9 +1,9 @@
-"""The fraction of cases with at most a gap, as in the paper's figures."""
+"""The fraction of cases with at most a gap, as in the paper's figures, or a cost."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,17 +12,20 @@ from pyomo_csg.errors import DataError
 from pyomo_csg.options import positive_problems
 from pyomo_csg.plotting import new_figure, save_figure, sound_axes
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 _STYLES = ("-", "--", ":", "-.")
 _COLOURS = 10  # of matplotlib's cycle, until styles tell more
 
 
-def draw_cdf(
+def draw_gaps(
     gaps: pd.DataFrame,
     counts: pd.Series,
     path: str | os.PathLike[str] | None,
     ax: Any,
     floor: float,
-) -> Any:
+) -> Axes:
     """Draw the distribution of the gaps' logarithms for each column.
 
     Parameters
@@ -33,16 +36,36 @@ def draw_cdf(
     """
     if problems := positive_problems(floor=floor):
         raise DataError("Cannot draw", problems)
+    low = int((gaps <= floor).to_numpy().sum())
+    logs = np.log10(gaps.clip(lower=floor))
+    return _draw(logs, _label(low, floor), counts, path, ax)
+
+
+def draw_costs(
+    costs: pd.DataFrame,
+    counts: pd.Series,
+    path: str | os.PathLike[str] | None,
+    ax: Any,
+) -> Axes:
+    """Draw the distribution of the costs for each column, likewise."""
+    return _draw(costs, "cost", counts, path, ax)
+
+
+def _draw(
+    values: pd.DataFrame,
+    label: str,
+    counts: pd.Series,
+    path: str | os.PathLike[str] | None,
+    ax: Any,
+) -> Axes:
     ax = sound_axes(ax, lambda: new_figure(6.4, 4.2).add_subplot())
-    for place, policy in enumerate(gaps.columns):
-        found = np.sort(gaps[policy].dropna().to_numpy())
-        logs = np.log10(np.maximum(found, floor))
-        x = np.concatenate([logs[:1], logs])
+    for place, policy in enumerate(values.columns):
+        found = np.sort(values[policy].dropna().to_numpy())
+        x = np.concatenate([found[:1], found])
         style = _STYLES[place // _COLOURS % len(_STYLES)]
         fraction = np.arange(len(x)) / counts[policy]
         ax.step(x, fraction, where="post", linestyle=style, label=policy)
-    low = int((gaps <= floor).to_numpy().sum())
-    ax.set_xlabel(_label(low, floor))
+    ax.set_xlabel(label)
     ax.set_ylabel("fraction of cases")
     ax.set_ylim(0, 1.02)
     ax.grid(alpha=0.3)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import partial
 from numbers import Real
 from typing import Any
@@ -16,7 +16,8 @@ from pyomo.core.base.param import Param
 from pyomo_csg.errors import AnnotationError, DataError, ModelError, shortlist
 from pyomo_csg.stages.annotation import annotate, refuse_unbuilt
 from pyomo_csg.stages.arrays import scenario_array, weight_vector
-from pyomo_csg.stages.selection import select
+from pyomo_csg.stages.mutable_params import mutable_params
+from pyomo_csg.stages.selection import select, unnested
 from pyomo_csg.stages.side_by_side import SideBySide
 from pyomo_csg.stages.two_stage import TwoStageModel
 
@@ -42,10 +43,10 @@ def from_mpisppy(
         As mpi-sppy takes it: from a name (and ``kwargs``) to a scenario's model.
     scenario_names : iterable of str
     uncertain_params : name or iterable of names, optional
-        Params to take as uncertain, whether they differ or not. They need not be
-        mutable, if the scenario_creator declares them itself and leaves ``mutable`` out:
-        its models are then built with Params that are mutable by default. Without it,
-        each number of a mutable Param that differs between the scenarios is uncertain.
+        Params to take as uncertain, whether they differ or not. Where they are not
+        mutable, they are made so while the scenario_creator runs, and a domain with gaps
+        becomes the interval around it, [0, 1] for ``Binary``. Without it, each number of
+        a mutable Param that differs between the scenarios is uncertain.
     **kwargs
         For the scenario_creator.
 
@@ -190,16 +191,17 @@ def _uncertain(sides: SideBySide, table: pd.DataFrame, given: Any) -> Any:
 def _with_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
     """Return a creator whose Params of these names are mutable.
 
-    If they are not as it stands, all its Params are made mutable by default; the model
-    must stay the same.
+    Where they are not as it stands, they are made so while it runs; the model must stay
+    the same.
     """
     plain = _created(create, name)
     _, problems = select(plain, uncertain_params, Param, "uncertain_params")
     if not problems:
         return create
+    names = _component_names(uncertain_params)
 
     def mutable(name: str) -> BlockData:
-        with _mutable_by_default():
+        with mutable_params(names):
             return create(name)
 
     subject = f"Cannot annotate scenario '{name}'"
@@ -215,14 +217,10 @@ def _with_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
     return mutable
 
 
-@contextmanager
-def _mutable_by_default() -> Iterator[None]:
-    before = Param.DefaultMutable
-    Param.DefaultMutable = True
-    try:
-        yield
-    finally:
-        Param.DefaultMutable = before
+def _component_names(given: Any) -> set[str]:
+    """Return the names of Params on their own Blocks: 'p' of 'b.p' and of 'p[1]'."""
+    whole = (re.sub(r"\[[^]]*\]", "", str(item)) for item in unnested(given))
+    return {name.rpartition(".")[2] for name in whole}
 
 
 def _probability(model: BlockData) -> Any:

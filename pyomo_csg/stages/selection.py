@@ -38,7 +38,7 @@ def select(
     problems : list of str
     """
     chosen, problems = ComponentSet(), []
-    for item in _items(given):
+    for item in unnested(given):
         for found in _resolve(model, item, argument):
             if isinstance(found, str):
                 problems.append(found)
@@ -53,14 +53,14 @@ def select(
     return list(chosen), problems
 
 
-def _items(given: Any) -> Iterator[Any]:
+def unnested(given: Any) -> Iterator[Any]:
     """Unnest lists, tuples, sets and generators; leave single things alone."""
     single = (str, ComponentBase, IndexedComponent_slice)
     if isinstance(given, single) or not isinstance(given, Iterable):
         yield given
     else:
         for item in given:
-            yield from _items(item)
+            yield from unnested(item)
 
 
 def _resolve(model: BlockData, item: Any, argument: str) -> Iterator[Any]:

@@ -1,5 +1,6 @@
 """The commands, against the functions that they stand for."""
 
+import inspect
 import io
 import shutil
 
@@ -11,6 +12,7 @@ import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.cli import main
 from pyomo_csg.cli.model_file import load_model
+from pyomo_csg.cli.parser import parsed
 from pyomo_csg.comparing import compare
 from tests.cli.conftest import QUICKLY
 from tests.quick import QUICK
@@ -75,6 +77,36 @@ def test_fit_gives_the_policy_of_csg_fit(folder, capsys):
     assert expected.report() in capsys.readouterr().out
 
 
+def test_fit_passes_on_how_long_to_learn_and_what_the_solver_is_told(folder):
+    options = ["--method", "mmd", "--seconds", "100", "--option", "time_limit=5"]
+    options += ["--option", "primal_feasibility_tolerance=1e-8", *QUICKLY]
+    assert main(["fit", "model.py", "history.csv", *options, "--out", "a.csg"]) == 0
+
+    learned = csg.load("a.csg", load_model("model.py")).learned.summary
+    assert learned["identity"]["options"] == {
+        "time_limit": 5,
+        "primal_feasibility_tolerance": 1e-8,
+    }
+
+
+PYTHON_ONLY = {"executor", "callback"}
+OTHER_NAMES = {"config": "settings", "progress": "quiet"}
+
+
+def test_what_fit_takes_can_be_given_on_the_command_line():
+    given = parsed({"fit": main}, ["fit", "model.py", "history.csv", "--out", "a.csg"])
+    known = {
+        OTHER_NAMES.get(name, name): one.default
+        for name, one in inspect.signature(csg.fit).parameters.items()
+        if name not in PYTHON_ONLY
+    }
+    assert set(known) <= set(vars(given))
+    same = set(known) - {"model", "data", "settings", "quiet", "options"}
+    assert {name: getattr(given, name) for name in same} == {
+        name: known[name] for name in same
+    }
+
+
 def test_fit_reads_the_context_that_is_named(folder):
     arguments = ["model.py", "history.csv", "--method", "mmd", *QUICKLY]
     assert main(["fit", *arguments, "--context", "rain", "--out", "a.csg"]) == 0
@@ -82,11 +114,14 @@ def test_fit_reads_the_context_that_is_named(folder):
     assert csg.load("a.csg", load_model("model.py")).context_names == ("rain",)
 
 
-def test_decide_writes_the_policys_decisions_beside_the_contexts(folder, policy):
+def test_decide_writes_the_policys_decisions_beside_the_contexts(
+    folder, policy, capsys
+):
     assert main(["decide", "policy.csg", "contexts.csv", "--out", "made.csv"]) == 0
 
     contexts, made = pd.read_csv("contexts.csv"), pd.read_csv("made.csv")
     assert list(made) == ["temperature", "rain", "order"]
+    assert capsys.readouterr().err == "Written to 'made.csv'\n"
     expected = policy.decide(contexts)["order"]
     assert made["order"].to_numpy() == pytest.approx(expected.to_numpy())
 
@@ -133,9 +168,10 @@ def test_evaluate_compares_on_pairs(folder, policy, capsys):
     pairs, history = pd.read_csv("heldout.csv"), pd.read_csv("history.csv")
     expected = compare({"policy.csg": policy}, pairs, history)
     pd.testing.assert_frame_equal(pd.read_csv("costs.csv"), expected.costs)
-    told = capsys.readouterr().out
+    told = capsys.readouterr()
+    assert told.err == "Written to 'costs.csv'\n"
     for name, mean in expected.costs.mean().items():
-        assert f"{mean:.6g}" in told and name in told
+        assert f"{mean:.6g}" in told.out and name in told.out
 
 
 def test_several_policies_are_compared_at_once(folder, capsys):
@@ -153,6 +189,40 @@ def test_report_writes_the_page(folder, capsys):
     assert "Written to 'policy.html'" in capsys.readouterr().out
     assert '"pairs": 25' in (folder / "policy.html").read_text()
     assert '"costs": null' in (folder / "bare.html").read_text()
+
+
+ABSTRACT = """
+import pyomo.environ as pyo
+
+model = pyo.AbstractModel("shop")
+model.demand = pyo.Param(initialize=60, mutable=True, within=pyo.NonNegativeReals)
+model.order = pyo.Var(bounds=(0, 500))
+model.sold = pyo.Var(within=pyo.NonNegativeReals)
+model.market = pyo.Constraint(rule=lambda m: m.sold <= m.demand)
+model.stock = pyo.Constraint(rule=lambda m: m.sold <= m.order)
+model.profit = pyo.Objective(rule=lambda m: 5 * m.sold - 4 * m.order, sense=-1)
+"""
+CREATED = """
+from shop import build
+
+def pyomo_create_model(options=None, model_options=None):
+    assert not options and not model_options
+    return build()
+"""
+
+
+def test_an_abstract_model_with_its_own_data_will_do(folder, capsys):
+    (folder / "abstract.py").write_text(ABSTRACT)
+    marks = ["--first-stage", "order", "--uncertain", "demand"]
+    assert main(["check", "abstract.py", "history.csv", *marks]) == 0
+    assert "solved at its own data: 60" in capsys.readouterr().out
+
+
+def test_a_model_may_be_made_as_for_pyomo_solve(folder, capsys):
+    shutil.copy("model.py", "shop.py")
+    (folder / "created.py").write_text(CREATED)
+    assert main(["check", "created.py"]) == 0
+    assert "solved at its own data: 60" in capsys.readouterr().out
 
 
 def test_a_model_that_is_not_annotated_is_by_names_and_patterns(folder, capsys):

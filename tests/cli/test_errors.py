@@ -17,14 +17,18 @@ from pyomo_csg.cli.model_file import load_model
 from tests.cli.conftest import QUICKLY
 
 MODELS = {
-    "nothing.py": ("x = 1", "it has neither a function build() nor an object model"),
+    "nothing.py": (
+        "x = 1",
+        "it has neither a function build() or pyomo_create_model() nor an object model",
+    ),
     "broken.py": ("def build(:", "SyntaxError in line 1"),
     "failing.py": ("def build():\n    return 1 / 0", "ZeroDivisionError in line 2"),
     "asking.py": ("def build(size):\n    pass", "missing 1 required positional"),
     "leaving.py": ("import sys\nsys.exit('no data')", "SystemExit in line 2: no data"),
     "abstract.py": (
-        "import pyomo.environ as pyo\nmodel = pyo.AbstractModel()",
-        "it is an AbstractModel",
+        "import pyomo.environ as pyo\nmodel = pyo.AbstractModel()\nmodel.p = pyo.Param()\n"
+        + "model.x = pyo.Var(initialize=model.p)",
+        "it is an AbstractModel without all its data (Error retrieving immutable Param",
     ),
     "number.py": ("model = 3", "an object of type int was given"),
 }
@@ -83,6 +87,11 @@ REFUSED = {
     "a solver": ["check", "model.py", "--solver", "nowhere"],
     "empty": ["check", "model.py", "empty.csv"],
     "not text": ["check", "model.py", "policy.csg"],
+    "semicolons": ["check", "model.py", "semicolons.csv"],
+    "Latin": ["check", "model.py", "latin.csv"],
+    "broken": ["check", "model.py", "broken.parquet"],
+    "an option": ["check", "model.py", "--option", "time_limits=1"],
+    "seconds": ["fit", "model.py", "history.csv", "--seconds=-1", "--out", "a.csg"],
 }
 EXPECTED = {
     "no table": "'nowhere.csv' cannot be read: there is no such file",
@@ -95,6 +104,11 @@ EXPECTED = {
     "a solver": "nowhere",
     "empty": "'empty.csv' cannot be read",
     "not text": "'policy.csg' cannot be read",
+    "semicolons": "its only column is 'rain;demand'; separate cells by commas, not by ';'",
+    "Latin": "'latin.csv' cannot be read: it is not text in UTF-8",
+    "broken": "'broken.parquet' cannot be read: it is no whole Parquet file",
+    "an option": "HiGHS has no option 'time_limits'",
+    "seconds": "seconds is -1",
 }
 
 
@@ -103,6 +117,9 @@ def test_what_cannot_be_is_said_in_one_line(folder, capsys, what):
     (folder / "away").mkdir()
     (folder / "away" / "policy.csg").write_bytes((folder / "policy.csg").read_bytes())
     (folder / "empty.csv").write_text("")
+    (folder / "semicolons.csv").write_text("rain;demand\n1,5;60,2\n0,0;50,1\n")
+    (folder / "latin.csv").write_text("rain,größe,demand\n1,2,3\n", "latin-1")
+    (folder / "broken.parquet").write_bytes(b"PAR1 and no more")
     before = sorted(os.listdir())
 
     assert main(REFUSED[what]) == 1
@@ -110,6 +127,34 @@ def test_what_cannot_be_is_said_in_one_line(folder, capsys, what):
     (told,) = capsys.readouterr().err.splitlines()
     assert EXPECTED[what] in told
     assert sorted(os.listdir()) == before
+
+
+OVERWRITING = [
+    "fit model.py history.csv --out model.py",
+    "fit model.py history.csv --out ./history.csv",
+    "fit model.py history.csv --out link.csv",
+    "check model.py history.csv --lp model.py",
+    "decide policy.csg contexts.csv --out policy.csg",
+    "decide policy.csg contexts.csv --out contexts.csv",
+    "decide policy.csg contexts.csv --out model.py",
+    "decide policy.csg contexts.csv --model other.py --out other.py",
+    "evaluate policy.csg heldout.csv --history history.csv --out history.csv",
+    "evaluate policy.csg policy.csg heldout.csv --out policy.csg",
+    "report policy.csg heldout.csv --out heldout.csv",
+]
+
+
+@pytest.mark.parametrize("command", OVERWRITING)
+def test_what_a_command_reads_it_does_not_overwrite(folder, capsys, command):
+    shutil.copy("model.py", "other.py")
+    (folder / "link.csv").symlink_to(folder / "history.csv")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+
+    assert main(command.split()) == 1
+
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "cannot be written: this command reads it" in told
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 NEED = "m.need = pyo.Constraint(expr=m.order >= 1000)\n    m.stock ="
@@ -128,6 +173,36 @@ def test_a_model_that_its_own_data_makes_infeasible_is_told_and_written(folder, 
     assert main(["check", "model.py", "--lp", "own.lp"]) == 1
     assert "the program is in 'own.lp'" in capsys.readouterr().err
     assert "need" in (folder / "own.lp").read_text()
+
+
+def test_check_tells_the_problems_of_the_model_its_solve_and_the_table_at_once(
+    folder, capsys
+):
+    pd.read_csv("history.csv").assign(day="Monday").to_csv("history.csv", index=False)
+    sound = (folder / "model.py").read_text()
+    (folder / "model.py").write_text(sound.replace("m.stock =", NEED))
+    assert main(["check", "model.py", "history.csv"]) == 1
+    first, *listed = capsys.readouterr().err.splitlines()
+    assert first == "pyomo-csg: Problems with 'model.py':"
+    assert ["cannot be solved at its own data" in one for one in listed] == [
+        True,
+        False,
+    ]
+    assert "column 'day' holds text" in listed[1] and "by --context" in listed[1]
+
+    unsound = "m.idle = pyo.Var()\n    m.stock ="
+    (folder / "model.py").write_text(sound.replace("m.stock =", unsound))
+    pd.read_csv("history.csv").drop(columns="demand").to_csv("history.csv", index=False)
+    assert main(["check", "model.py", "history.csv"]) == 1
+    first, *listed = capsys.readouterr().err.splitlines()
+    assert len(listed) == 3
+    assert "'idle' stands in no active constraint" in listed[0]
+    assert any("no column for 'demand'" in one for one in listed[1:])
+
+    assert main(["check", "nowhere.py", "nowhere.csv"]) == 1
+    told = capsys.readouterr().err
+    assert "'nowhere.py': there is no such file" in told
+    assert "'nowhere.csv' cannot be read" in told
 
 
 def test_a_report_warns_once(folder, capsys):

@@ -23,6 +23,23 @@ def test_the_readme_links_to_what_is_there():
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
+def test_the_readme_leaves_out_no_page_but_the_sites_own():
+    readme = (ROOT / "README.md").read_text()
+    pages = {path.name for path in DOCS.glob("*.md")} - {"index.md", "api.md"}
+
+    assert [page for page in sorted(pages) if f"(docs/{page})" not in readme] == []
+
+
+def test_the_index_lists_each_page_once():
+    index = (DOCS / "index.md").read_text()
+    trees = re.findall(r"^```{toctree}\n(?::.*\n)*\n([^`]*)```", index, re.MULTILINE)
+    named = [name for tree in trees for name in tree.split() if "[" not in name]
+    found = named + [path.stem for path in DOCS.glob("[br]e[ns]*.md")]
+
+    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
+    assert sorted(found) == sorted(pages)
+
+
 def test_no_code_on_the_pages_goes_untested():
     fences = {
         path.name: re.findall(r"^```python\n(?!>>> )", path.read_text(), re.MULTILINE)

@@ -82,6 +82,17 @@ def test_the_curve_is_the_fraction_of_cases_with_at_most_a_gap(tmp_path):
     assert "1 gaps of at most 1e-06 shown at 1e-06" in ax.get_xlabel()
 
 
+def test_without_a_reference_the_curve_is_of_costs():
+    costs = {"a": [-30.0, 10.0, np.nan, 20.0]}
+    made = evaluation_of(costs, np.ones(4))
+    nothing = made.reference.assign(value=np.nan, bound=np.nan, source="")
+    ax = csg.Evaluation(made.records, nothing).plot_cdf()
+    (line,) = ax.lines
+    assert line.get_xdata() == pytest.approx([-30, -30, 10, 20])
+    assert line.get_ydata() == pytest.approx([0, 0.25, 0.5, 0.75])
+    assert ax.get_xlabel() == "cost"
+
+
 def test_a_curve_goes_where_it_is_told_to():
     mine = Figure().add_subplot()
     evaluation = evaluation_of({"a": [1.1, np.nan], "none": [np.nan] * 2}, np.ones(2))

@@ -51,6 +51,25 @@ def test_capacity_takes_a_file_and_writes_decisions(tmp_path):
     assert np.isfinite(decisions.to_numpy()).all()
 
 
+@pytest.mark.parametrize(
+    ("history", "today", "told"),
+    [
+        ("mood,demand[1]", "mood", "no column demand[2], demand[3] among mood,"),
+        ("mood,demand[1],demand[2],demand[3]", "price", "no column mood among price"),
+    ],
+)
+def test_capacity_says_which_columns_a_file_lacks(tmp_path, history, today, told):
+    rows = 20
+    files = {"history.csv": history, "today.csv": today}
+    for name, header in files.items():
+        cells = ",".join("2" * (header.count(",") + 1))
+        (tmp_path / name).write_text("\n".join([header, *[cells] * rows]))
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        run("capacity", tmp_path, *(str(tmp_path / name) for name in files))
+    (line,) = raised.value.stderr.splitlines()[-1:]
+    assert told in line and "Traceback" not in raised.value.stderr
+
+
 def test_nothing_is_learned_from_what_is_yet_to_come(rolling):
     model, (contexts, demands) = newsvendor.build(), newsvendor.sample(40, seed=1)
     changed = demands.copy()

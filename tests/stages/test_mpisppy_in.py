@@ -152,14 +152,21 @@ def test_params_that_are_not_mutable_may_be_named():
         for name in NUMBERED
     }
     assert scenarios.T.to_dict("list") == expected
-    assert not pyo.Param.DefaultMutable
+    assert not apl1p.scenario_creator(NUMBERED[0]).Demand.mutable
 
 
 def test_one_that_differs_and_is_not_named_is():
     with pytest.raises(csg.ModelError) as error:
         csg.from_mpisppy(apl1p.scenario_creator, NUMBERED, "Demand")
-    assert "'Availability[1]', 'Availability[2]' differs" in problems(error)
-    assert "add it" in problems(error)
+    assert "Param 'Availability' differs" in problems(error)
+    assert "name it in uncertain_params" in problems(error)
+
+    def change(m, name):
+        m.price = pyo.Param(mutable=True, initialize=len(name))
+        m.cost.expr -= m.price * m.sold
+
+    with pytest.raises(csg.ModelError, match="'price' differs.*; add it"):
+        csg.from_mpisppy(creator(change), ["low", "high"], "demand")
 
 
 def test_a_misspelt_name_is_told_the_nearest():
@@ -167,15 +174,61 @@ def test_a_misspelt_name_is_told_the_nearest():
         csg.from_mpisppy(farmer.scenario_creator, NUMBERED, "Yeild")
 
 
-def test_an_abstract_model_must_be_changed_itself():
+SHOP = pyo.AbstractModel("shop")
+SHOP.shelves = pyo.RangeSet(2)
+SHOP.guests = pyo.Param(within=pyo.NonNegativeIntegers)
+SHOP.empty = pyo.Param(SHOP.shelves, within=pyo.Binary, default=0)
+SHOP.order = pyo.Var(SHOP.shelves, bounds=(0, 9))
+SHOP.sold = pyo.Var(SHOP.shelves, bounds=(0, 9))
+SHOP.stock = pyo.Constraint(
+    SHOP.shelves, rule=lambda m, i: m.sold[i] <= m.order[i] - 5 * m.empty[i]
+)
+SHOP.market = pyo.Constraint(rule=lambda m: pyo.summation(m.sold) <= m.guests)
+SHOP.cost = pyo.Objective(
+    rule=lambda m: pyo.summation(m.order) - 3 * pyo.summation(m.sold)
+)
+
+
+def shop_creator(name):
+    """Return an instance of an AbstractModel that stands elsewhere."""
+    data = {"guests": {None: int(DEMAND[name])}}
+    if name == "high":
+        data["empty"] = {2: 1}
+    m = SHOP.create_instance({None: data})
+    sputils.attach_root_node(m, 0.0, [m.order])
+    return m
+
+
+def test_named_params_of_an_abstract_model_need_be_neither_mutable_nor_real():
     names = ["low", "high"]
-    with pytest.raises(csg.ModelError, match="'DemandsSecondStage' differs"):
-        csg.from_mpisppy(models.sizes_creator(), names)
-    with pytest.raises(csg.AnnotationError, match="declare it with.*mutable=True"):
-        csg.from_mpisppy(models.sizes_creator(), names, "DemandsSecondStage")
+    with pytest.raises(csg.ModelError, match="name it in uncertain_params"):
+        csg.from_mpisppy(shop_creator, names)
+    named = ["guests", "empty[*]"]
+    model, scenarios, _ = csg.from_mpisppy(shop_creator, names, named)
+
+    assert scenarios.to_dict("list") == {
+        "guests": [10.0, 20.0],
+        "empty[1]": [0.0, 0.0],
+        "empty[2]": [0.0, 1.0],
+    }
+    assert model.guests.domain.bounds() == (0, None)
+    assert model.empty.domain.bounds() == (0, 1) and 0.5 in model.empty.domain
+    again = shop_creator("low")
+    assert not again.guests.mutable and again.empty.domain is pyo.Binary
+
+
+def test_what_names_no_param_is_refused():
+    with pytest.raises(csg.AnnotationError, match="the plain number 3 was given"):
+        csg.from_mpisppy(shop_creator, ["low", "high"], 3)
+    with pytest.raises(csg.AnnotationError, match="'order' is a Var"):
+        csg.from_mpisppy(shop_creator, ["low", "high"], [["order"], "guests"])
+
+
+def test_a_mutable_param_with_gaps_must_be_changed_itself():
     with pytest.raises(csg.ModelError, match="discrete domain"):
         csg.from_mpisppy(
-            models.sizes_creator("within=NonNegativeIntegers, mutable=True"), names
+            models.sizes_creator("within=NonNegativeIntegers, mutable=True"),
+            ["low", "high"],
         )
 
 
@@ -191,8 +244,7 @@ def spelling(name):
     m = creator()(name)
     m.price = pyo.Param(initialize=len(name) / 10)
     m.cost.expr -= m.price * m.sold
-    m.kind = pyo.Param(["a"], initialize=1)
-    if str(m.kind["a"]) != "1":
+    if str(m.price + 0) == "price":
         m.unwanted = pyo.Constraint(expr=m.order <= 1)
     return m
 
@@ -201,7 +253,7 @@ def spelling(name):
 def test_code_that_needs_plain_numbers_is_not_given_params(create):
     with pytest.raises(csg.AnnotationError, match="'price' is not mutable"):
         csg.from_mpisppy(create, ["low", "high"], ["price", "demand"])
-    assert not pyo.Param.DefaultMutable
+    assert pyo.Param().mutable is False and not create("low").price.mutable
 
 
 def test_plain_numbers_are_named_by_the_constraint_that_holds_them():
