@@ -65,7 +65,8 @@ def compared(
         Costs on held-out pairs, the same for all; NaN where there was no decision, which
         counts as the worst cost that any candidate had.
     trusted : str, optional
-        Taken unless another is better by more than two standard errors.
+        Taken, if it is among them, unless another is better by more than two standard
+        errors.
 
     Returns
     -------
@@ -80,7 +81,7 @@ def compared(
     means = filled.mean(axis=1)
     order = np.argsort(means, kind="stable")
     best = order[0]
-    if trusted is not None:
+    if trusted in names:
         own = names.index(trusted)
         doubt = (filled[own] - filled[best]).std() / math.sqrt(losses.shape[1])
         best = own if means[own] - means[best] <= _CLEARLY * doubt else best

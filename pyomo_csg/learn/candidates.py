@@ -135,12 +135,16 @@ class Candidates:
 
         Where the user gives the law, atoms on the task loss have little to get wrong, and
         the few held-out errors that cost much cannot tell them from the others. In a
-        series, what context told of some stretches may not hold for the next.
+        series, what context told of some stretches may not hold for the next. Integer
+        models are judged on one part of the history, which says little.
         """
         if self._head is not None:
             return "location-scale" if self.has_gradient else None
-        series = self._task.config.rows == "series" and not self._task.history.panels
-        return "constant" if series else None
+        if self._task.history.panels:
+            return None
+        if self._task.config.rows == "series":
+            return "constant"
+        return "direct" if self._task.integer and self.has_gradient else None
 
     def mmd(self) -> Candidate:
         """Networks on the MMD loss."""

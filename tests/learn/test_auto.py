@@ -238,6 +238,16 @@ def test_in_a_series_constant_scenarios_are_trusted(rows, trusted):
     assert Candidates(task, folds_of(task), "mlp").trusted == trusted
 
 
+def test_of_integer_models_networks_on_the_task_loss_are_trusted():
+    task = task_on(ZOO["integers"]())
+    assert Candidates(task, folds_of(task), "mlp").trusted == "direct"
+
+
+def test_a_trusted_candidate_that_was_not_trained_in_time_is_not_missed():
+    found = compared(["mmd"], np.ones((1, 4)), trusted="direct")
+    assert found["chosen"] == "mmd"
+
+
 def test_a_loss_net_that_won_is_examined():
     task = task_on(cost_only())
     folds = folds_of(task)
