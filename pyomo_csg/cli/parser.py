@@ -281,7 +281,9 @@ def _add_fit(parser: Any) -> None:
         metavar="COLUMN",
         help="a column of the context; may be given again (all that are no outcomes)",
     )
-    group.add_argument("--network", help="mlp, lstm, linear or constant")
+    group.add_argument(
+        "--network", help="mlp, lstm, linear, constant or location-scale"
+    )
     group.add_argument("--seed", type=int, default=0, help="(%(default)s)")
     group.add_argument(
         "--set",

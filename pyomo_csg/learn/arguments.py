@@ -15,7 +15,7 @@ from pyomo_csg.learn.linear import Linear
 from pyomo_csg.learn.networks import LocationScale
 from pyomo_csg.options import METHODS, is_one_of, is_whole, positive_problems
 
-_BODIES = ("mlp", "lstm", "linear", "constant")
+_BODIES = ("mlp", "lstm", "linear", "constant", "location-scale")
 _OR_AUTO = ", or 'auto'"
 
 

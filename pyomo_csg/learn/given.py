@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.learn.forecast import fit_location_scale, new_head
+from pyomo_csg.learn.keeping import kept
 from pyomo_csg.learn.linear import Linear
 from pyomo_csg.learn.networks import (
     FromFunction,
@@ -24,6 +26,8 @@ def network_of(network: Any, task: Task) -> tuple[Any, Any]:
     """Return the kind of body, and the head if it is not the usual one."""
     if network is None:
         return ("lstm" if task.history.panels else "mlp"), None
+    if isinstance(network, str) and network == "location-scale":
+        return "constant", _fitted_head(task)
     if isinstance(network, str | Linear):
         if task.history.panels and network not in ("lstm", "constant"):
             raise DataError(
@@ -50,6 +54,18 @@ def network_of(network: Any, task: Task) -> tuple[Any, Any]:
             ],
         )
     return body, None
+
+
+def _fitted_head(task: Task) -> LocationScaleHead:
+    """Return location and scale as the history tells them."""
+    rows = [np.arange(len(task.history))]
+    heads: Any = kept(
+        task,
+        "location-scale forecast",
+        [new_head(task)],
+        lambda: fit_location_scale(task, rows, "location-scale forecast"),
+    )
+    return heads[0]
 
 
 def _location_scale_head(network: LocationScale, task: Task) -> LocationScaleHead:

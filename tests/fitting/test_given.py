@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import pyomo_csg as csg
+from models import newsvendor
 from tests.quick import METHODS, fit, panels, portfolio
 
 
@@ -41,6 +42,24 @@ def test_a_location_and_a_scale_may_be_given(method):
     assert scale.factor.dtype == torch.float32
     assert scale.factor.requires_grad
     assert scale.training
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_location_and_a_scale_may_be_fitted(method, tmp_path):
+    rng = np.random.default_rng(0)
+    contexts = rng.uniform(-1, 1, size=(120, 1))
+    demands = 20 + 8 * contexts + np.exp(contexts) * rng.normal(size=(120, 1))
+
+    policy = fit((contexts, demands), network="location-scale", method=method)
+
+    low, high = policy.scenarios([[-0.9], [0.9]])
+    assert np.ptp(low) < np.ptp(high)  # the same atoms in units of another scale
+    assert low.mean() < 20 < high.mean()
+    policy.save(tmp_path / "policy.csg")
+    loaded = csg.load(tmp_path / "policy.csg", newsvendor.build())
+    np.testing.assert_array_equal(
+        loaded.scenarios(contexts), policy.scenarios(contexts)
+    )
 
 
 BAD_LOCATION_SCALE = {
