@@ -37,7 +37,8 @@ def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
         network = task.network(only.bodies[-1], only.heads[-1])
         return Found(network, {"chosen": only.name}, lambda: np.full(1, np.nan))
     judges = contenders.judges()
-    losses = np.stack([_judged(task, folds, judges, found) for found in candidates])
+    each = task.journal.each("judging", candidates, "candidate")
+    losses = np.stack([_judged(task, folds, judges, found) for found in each])
     names = [candidate.name for candidate in candidates]
     contest = compared(names, losses, contenders.trusted)
     best = names.index(contest["chosen"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,6 +70,10 @@ class Journal:
         ) as bar:
             yield Bar(self, name, bar)
         logger.info("%s took %.1f s", name, time.perf_counter() - start)
+
+    def each(self, name: str, items: Sequence[Any], unit: str) -> Iterable[Any]:
+        """Return items under a bar, also when the time is up."""
+        return tqdm(items, desc=name, unit=f" {unit}", disable=not self.progress)
 
     def look_at_clock(self, stage: str) -> None:
         """Raise a TimeUpError in a stage if the time is up."""

@@ -413,3 +413,9 @@ def test_a_kernel_that_scenarios_cannot_be_learned_by_is_refused_at_once(pairs):
 
     with pytest.raises(csg.DataError, match="'rooted' is not finite"):
         fit(pairs, method="mmd", config={**vars(QUICK), "kernel": rooted})
+
+
+def test_a_bar_tells_of_every_stage(pairs, capsys):
+    fit(pairs, progress=True)
+    told = capsys.readouterr().err
+    assert all(f"\r{stage}: " in told for stage in ("mmd", "direct", "judging"))
