@@ -25,11 +25,18 @@ class Found:
     held_out : callable
         Returns losses (m,) on pairs that the network's like, fitted to other rows, had
         not seen: costs of decisions, or MMD losses of ``'mmd'``.
+    decided : callable, optional
+        Returns the costs of decisions there, where ``held_out`` does not.
     """
 
     network: TaskNet
     contest: dict[str, Any]
     held_out: Callable[[], np.ndarray]
+    decided: Callable[[], np.ndarray] | None = None
+
+    def costs(self) -> np.ndarray:
+        """Return what decisions on held-out pairs cost (m,)."""
+        return (self.decided or self.held_out)()
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,6 +80,7 @@ class Method:
             self._network(mmd[-1]),
             {"chosen": "mmd"},
             lambda: self._mmd_losses(mmd[0]),
+            lambda: self._losses(mmd[0]),
         )
 
     def _beyond(self, mmd: list[nn.Module]) -> Found:

@@ -109,7 +109,7 @@ def smallest(
             break
         if journal.cut is not None:
             break
-    losses = np.stack([found.held_out() for found in fits])
+    losses = np.stack([found.costs() for found in fits])
     filled = _filled(losses)
     best = int(np.argmin(filled.mean(axis=1)))
     apart = filled - filled[best]

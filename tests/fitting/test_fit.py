@@ -252,6 +252,17 @@ def test_the_number_of_scenarios_can_be_chosen(pairs, method, monkeypatch):
     assert policy.learned.summary["scenarios"] == policy.count
 
 
+def test_the_number_of_scenarios_is_chosen_by_what_decisions_cost(pairs, monkeypatch):
+    monkeypatch.setattr("pyomo_csg.fitting.COUNTS", (1, 2))
+    dear = newsvendor.build()
+    dear.cost.set_value(1e6 * dear.cost.expr)  # the MMD loss sees no costs
+
+    policy = fit(pairs, dear, scenarios="auto", method="mmd")
+
+    tried = policy.learned.summary["scenarios_tried"]
+    assert all(abs(row["loss"]) > 1e4 for row in tried)
+
+
 def test_a_decision_time_that_nothing_meets_takes_the_smallest_number(pairs, caplog):
     config = csg.FitConfig(mmd_epochs=2, seconds=1e-9)
 
