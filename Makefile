@@ -30,6 +30,7 @@ bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.oracle
 	$(BIN)/python -m tests.benchmarks.growth
 	$(BIN)/python -m tests.benchmarks.fitting
+	$(BIN)/python -m tests.benchmarks.speedup
 	$(BIN)/python examples/paper/run.py all --quick
 
 soak: .venv/dev.stamp  ## what takes long: kills, drift, hostile files, with figures
