@@ -280,8 +280,10 @@ BY_HEDGING = """
 from mpi4py import MPI
 from tests.test_mpisppy import QUANTILE, by_hedging
 
-order, value = by_hedging(*QUANTILE)
-print("rank", MPI.COMM_WORLD.rank, "of", MPI.COMM_WORLD.size, order, value, flush=True)
+found = MPI.COMM_WORLD.gather(by_hedging(*QUANTILE))
+if MPI.COMM_WORLD.rank == 0:  # lines that ranks print at once may be torn
+    for rank, (order, value) in enumerate(found):
+        print("rank", rank, "of", MPI.COMM_WORLD.size, order, value)
 """
 
 
