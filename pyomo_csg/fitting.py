@@ -79,9 +79,9 @@ def fit(
         The DataFrame's columns that are the context.
     network : str, Module, LocationScale or Linear, optional
         ``'mlp'`` (default), ``'lstm'`` (default for panels), ``'linear'`` (Linear()),
-        ``'constant'``, ``'location-scale'``; a module of your own from standardised contexts (B, d) to numbers
-        (B, K, p), which the Params' domains then bound; a :class:`LocationScale`; or a
-        :class:`Linear`, whose weights are bounded.
+        ``'constant'``, ``'location-scale'``; a module of your own from standardised
+        contexts (B, d) to numbers (B, K, p), which the Params' domains then bound; a
+        :class:`LocationScale`; or a :class:`Linear`, whose weights are bounded.
     config : FitConfig or dict, optional
         Settings.
     seed : int

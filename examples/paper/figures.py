@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import numpy as np
 from experiment import Experiment
 from matplotlib import pyplot as plt
-from methods import ONCE, Fitting, Unit
+from methods import ONCE, QUICK, Fitting, Unit
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import StandardScaler
 from store import Store
@@ -18,17 +18,7 @@ from store import Store
 import pyomo_csg as csg
 from models import cvar_portfolio
 
-SHOWN = (
-    "EV",
-    "SAA",
-    "forest",
-    "quantile regression",
-    "mmd",
-    "static",
-    "dynamic",
-    "auto",
-    "given",
-)
+SHOWN = (*QUICK, "given")
 ACROSS = 3  # panels
 STEPS = 41
 

@@ -30,6 +30,16 @@ ONCE = {
 }
 REDUCED = ("SAA k-means", "SAA forward", "neighbours K", "forest K", "residuals K")
 METHODS = (*ONCE, *REDUCED, *OURS)
+QUICK = (
+    "EV",
+    "SAA",
+    "forest",
+    "quantile regression",
+    "mmd",
+    "static",
+    "dynamic",
+    "auto",
+)
 
 
 @dataclass(frozen=True)

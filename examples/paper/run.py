@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # where models/ lies
 import figures
 import torch
 from experiment import Experiment
-from methods import METHODS, Fitting, Unit, units
+from methods import METHODS, QUICK, Fitting, Unit, units
 from page import report
 from store import Store
 from tqdm import tqdm
@@ -33,16 +33,6 @@ import pyomo_csg as csg
 logger = logging.getLogger("paper")
 
 PROBLEMS = ("newsvendor", "cep1", "cvar", "mnv")
-QUICK = (
-    "EV",
-    "SAA",
-    "forest",
-    "quantile regression",
-    "mmd",
-    "static",
-    "dynamic",
-    "auto",
-)
 
 
 def run(experiment: Experiment, methods, store: Store, workers: int) -> None:

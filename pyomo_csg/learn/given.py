@@ -26,7 +26,7 @@ def network_of(network: Any, task: Task) -> tuple[Any, Any]:
     """Return the kind of body, and the head if it is not the usual one."""
     if network is None:
         return ("lstm" if task.history.panels else "mlp"), None
-    if isinstance(network, str) and network == "location-scale":
+    if network == "location-scale":
         return "constant", _fitted_head(task)
     if isinstance(network, str | Linear):
         if task.history.panels and network not in ("lstm", "constant"):

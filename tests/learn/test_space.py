@@ -50,4 +50,5 @@ def test_a_loss_net_is_drawn_for_the_methods_that_may_follow_one(method, follows
 @pytest.mark.parametrize("panels", [True, False])
 def test_all_that_is_drawn_makes_settings(method, panels):
     for one in ParameterSampler(space_of(method, None, panels), 20, random_state=0):
-        FitConfig(**one)
+        settings = vars(FitConfig(**one))
+        assert {name: settings[name] for name in one} == one
