@@ -19,6 +19,7 @@ from pyomo_csg.learn.critics import Followed, kept_followed
 from pyomo_csg.learn.descent import Schedule
 from pyomo_csg.learn.direct import Direct
 from pyomo_csg.learn.drawing import new_atoms, new_constants
+from pyomo_csg.learn.enlarging import enlarged
 from pyomo_csg.learn.folds import Folds
 from pyomo_csg.learn.forecast import fit_location_scale, new_head, residuals_of
 from pyomo_csg.learn.judging import best_of
@@ -228,25 +229,38 @@ class Candidates:
         integers; those of more start near what was found. One scenario has no weights to
         learn, and a module of the user's own has as many as it has.
         """
-        task, count = self._task, self._task.scenarios
-        given = isinstance(self._kind, nn.Module) or task.config.weights == "learned"
-        if count == 1 or given:
-            bodies = self._whole("direct", mmd.bodies, self._likely)
-            return self._candidate("direct", bodies)
-        one = Candidates(task.with_scenarios(1), self._folds, self._kind)
-        start = [one._new("one scenario", rows) for rows in self._folds.rows]
-        start = one._by_mmd("one scenario, mmd", start)
-        found = one._whole("one scenario", start, self._likely)
-        wide = [widened(body, count, task.rng("widened")) for body in found]
-        rate = task.config.task_rate / 2
-        bodies = self._finished("direct", wide, self._likely, None, rate)
+        count, larger = self._task.scenarios, self._enlarged
+        weighted = self._task.config.weights == "learned"
+        if count == 1 or isinstance(self._kind, nn.Module) or weighted:
+            return self._candidate("direct", larger._whole("direct", mmd.bodies))
+        one = larger._with_scenarios(1)
+        start = [one._new("one scenario", rows) for rows in one._folds.rows]
+        found = one._whole("one scenario", one._by_mmd("one scenario, mmd", start))
+        rng = self._task.rng("widened")
+        wide = [widened(body, count, rng) for body in found]
+        rate = self._task.config.task_rate / 2
+        bodies = larger._finished(
+            "direct", wide, larger._likely, None, rate, together=True
+        )
         return self._candidate("direct", bodies)
 
-    def _whole(
-        self, name: str, bodies: Sequence[nn.Module], likely: Sequence[Likely]
-    ) -> list[nn.Module]:
+    @cached_property
+    def _enlarged(self) -> Candidates:
+        """The same with more pairs, charged by laws that were estimated part by part."""
+        task, folds, laws = enlarged(self._task, self._folds)
+        found = Candidates(task, folds, self._kind)
+        found._likely = list(laws)
+        return found
+
+    def _with_scenarios(self, count: int) -> Candidates:
+        """The same with another number of scenarios."""
+        found = Candidates(self._task.with_scenarios(count), self._folds, self._kind)
+        found._likely = self._likely
+        return found
+
+    def _whole(self, name: str, bodies: Sequence[nn.Module]) -> list[nn.Module]:
         """Train on the task loss: first on the relaxation, then with the integers."""
-        rate = self._task.config.task_rate / 2
+        rate, likely = self._task.config.task_rate / 2, self._likely
         relaxed = self._direct(
             f"{name}, relaxed", bodies, likely, _FAR_FROM_MMD, self._relaxed
         )
@@ -326,6 +340,7 @@ class Candidates:
         rate: float,
         draws: int | None = None,
         longer: bool = False,
+        together: bool = False,
     ) -> list[nn.Module]:
         """Go on with the integers, for the few steps that their programs allow."""
         task = self._task
@@ -341,7 +356,7 @@ class Candidates:
         schedule = Schedule.of_steps(steps, rows, batch, rate, 0.0)
 
         def train() -> list[nn.Module]:
-            direct = Direct(task, likely, heads, draws=draws)
+            direct = Direct(task, likely, heads, draws=draws, together=together)
             return direct.train(bodies, rows, name, schedule)
 
         return kept(task, name, bodies, train)

@@ -39,6 +39,9 @@ class Direct:
         What an MMD loss weighs beside the task loss, in standard deviations of either.
     draws : int, optional
         Outcomes that a decision is charged for. Default: as configured.
+    together : bool
+        Whether the noise moves all scenarios of a context alike. Where they are copies of
+        one, noise of their own would spread them, and decisions then answer to that.
 
     Attributes
     ----------
@@ -54,7 +57,9 @@ class Direct:
         oracle: Oracle | None = None,
         regularization: float = 0.0,
         draws: int | None = None,
+        together: bool = False,
     ):
+        self._together = together
         self._task, self._likely = task, likely
         self._oracle = oracle or task.oracle
         self._regularization = regularization
@@ -110,7 +115,8 @@ class Direct:
         """Return the members' losses (S,) on rows (S, B), with their gradient."""
         config, task = self._task.config, self._task
         free = ensemble(task.contexts[torch.as_tensor(rows)])
-        size = (*free.shape[:-1], task.omega.center.shape[0])
+        moved = 1 if self._together else free.shape[-2]
+        size = (*free.shape[:-2], moved, task.omega.center.shape[0])
         noise = torch.as_tensor(config.noise * rng.standard_normal(size))
         scenarios, weights = self._placed(free, rows, noise)
         outcomes = np.stack(

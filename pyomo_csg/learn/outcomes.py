@@ -145,13 +145,25 @@ class Forest:
     targets : array (m, p)
         What the trees learn to tell apart, in units that count alike.
     seed : int
+    trees, leaf : int, optional
+        How many, and how many contexts a leaf has at least.
     """
 
-    def __init__(self, contexts: np.ndarray, targets: np.ndarray, seed: int):
+    def __init__(
+        self,
+        contexts: np.ndarray,
+        targets: np.ndarray,
+        seed: int,
+        trees: int | None = None,
+        leaf: int = _LEAF,
+    ):
         features = features_of(contexts)
         share = 1.0 if features.shape[1] < 4 else max(1 / 3, 2 / features.shape[1])
         self._trees = RandomForestRegressor(
-            _TREES, min_samples_leaf=_LEAF, max_features=share, random_state=seed
+            trees or _TREES,
+            min_samples_leaf=leaf,
+            max_features=share,
+            random_state=seed,
         )
         self._trees.fit(features, targets if targets.shape[1] > 1 else targets[:, 0])
         within = self._leaves(contexts)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -76,15 +78,23 @@ class Task:
 
     def with_scenarios(self, count: int) -> Task:
         """Return the same task with another number of scenarios."""
-        return Task(
-            self.oracle,
+        other = copy.copy(self)
+        other.scenarios = count
+        return other
+
+    def with_pairs(self, contexts: np.ndarray, outcomes: np.ndarray) -> Task:
+        """Return the same task with more pairs to learn from, in the same units."""
+        other = copy.copy(self)
+        other.history = replace(
             self.history,
-            count,
-            self.config,
-            self.seed,
-            self.journal,
-            self.checkpoint,
+            contexts=np.concatenate([self.history.contexts, contexts]),
+            outcomes=np.concatenate([self.history.outcomes, outcomes]),
         )
+        other.contexts = torch.as_tensor(
+            (other.history.contexts - self.center) / self.spread
+        )
+        other.outcomes = torch.as_tensor(other.history.outcomes)
+        return other
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -200,3 +200,18 @@ def test_training_lowers_what_decisions_cost():
         costs.append(np.mean([task.oracle.cost(y, outcomes).mean() for y in decisions]))
     best = task.oracle.cost(task.oracle.solve(outcomes).decision, outcomes).mean()
     assert costs[1] - best < 0.5 * (costs[0] - best)
+
+
+def test_noise_together_moves_all_scenarios_of_a_context_alike():
+    task = zoo_task("newsvendor")
+    rows = np.arange(8)
+    direct = Direct(task, [Own(task.history.outcomes)], together=True)
+    (body,) = bodies(task, 1)
+
+    found = direct._losses(Ensemble([body]), rows[None], np.random.default_rng(5))
+
+    noise = task.config.noise * np.random.default_rng(5).standard_normal((8, 1, 1))
+    zetas = task.omega(body(task.contexts) + torch.as_tensor(noise))
+    decisions = task.oracle.solve(zetas.detach().numpy()).decision
+    costs = task.oracle.cost(decisions, task.history.outcomes)
+    assert found.item() == pytest.approx(np.mean(costs) / task.loss_unit)
