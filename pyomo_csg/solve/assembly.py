@@ -283,8 +283,8 @@ class Layout:
             joined = joined[:, self._order]
         if not certain:
             return joined
-        self._known[name] = joined[0]
-        return joined[0]
+        known = self._known[name] = joined[0]  # one object: others know it again by that
+        return known
 
     def _places(self) -> tuple[np.ndarray, np.ndarray]:
         first, recourse = self.compiled.first_rows, self.compiled.recourse_rows

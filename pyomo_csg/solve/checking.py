@@ -293,9 +293,10 @@ def _summed(entries: np.ndarray, place: np.ndarray, count: int) -> np.ndarray:
 def _beside(columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return what is known of columns and of rows (..., columns + rows)."""
     if columns.ndim != rows.ndim:
-        shape = columns.shape[:-1] or rows.shape[:-1]
+        (cases,) = columns.shape[:-1] or rows.shape[:-1]
         columns, rows = (
-            np.broadcast_to(one, (*shape, one.shape[-1])) for one in (columns, rows)
+            one if one.ndim == 2 else one[None].repeat(cases, axis=0)
+            for one in (columns, rows)
         )
     return np.concatenate([columns, rows], axis=-1)
 
