@@ -79,10 +79,21 @@ class Candidates:
         Of the body that reads contexts.
     head : LocationScaleHead, optional
         The user's own location and scale.
+    likely : list of Likely, optional
+        What each part's decisions are charged for in training. Default: what did happen,
+        and what happened after contexts that forests find alike.
     """
 
-    def __init__(self, task: Task, folds: Folds, kind: Any, head: Any = None):
+    def __init__(
+        self,
+        task: Task,
+        folds: Folds,
+        kind: Any,
+        head: Any = None,
+        likely: list[Likely] | None = None,
+    ):
         self._task, self._folds, self._kind, self._head = task, folds, kind, head
+        self._given = likely
 
     def each(self) -> Iterator[Candidate]:
         """Yield every candidate, once it is trained; the first solves nothing."""
@@ -248,15 +259,12 @@ class Candidates:
     def _enlarged(self) -> Candidates:
         """The same with more pairs, charged by laws that were estimated part by part."""
         task, folds, laws = enlarged(self._task, self._folds)
-        found = Candidates(task, folds, self._kind)
-        found._likely = list(laws)
-        return found
+        return Candidates(task, folds, self._kind, likely=list(laws))
 
     def _with_scenarios(self, count: int) -> Candidates:
         """The same with another number of scenarios."""
-        found = Candidates(self._task.with_scenarios(count), self._folds, self._kind)
-        found._likely = self._likely
-        return found
+        task = self._task.with_scenarios(count)
+        return Candidates(task, self._folds, self._kind, likely=self._likely)
 
     def _whole(self, name: str, bodies: Sequence[nn.Module]) -> list[nn.Module]:
         """Train on the task loss: first on the relaxation, then with the integers."""
@@ -370,7 +378,9 @@ class Candidates:
 
     @cached_property
     def _likely(self) -> list[Likely]:
-        """What did and what may happen after the contexts."""
+        """What may happen after the contexts."""
+        if self._given is not None:
+            return self._given
         return [Alike(self._task.history.outcomes, weights) for weights in self._alike]
 
     @cached_property

@@ -283,7 +283,9 @@ class Layout:
             joined = joined[:, self._order]
         if not certain:
             return joined
-        known = self._known[name] = joined[0]  # one object: others know it again by that
+        known = self._known[name] = joined[
+            0
+        ]  # one object: others know it again by that
         return known
 
     def _places(self) -> tuple[np.ndarray, np.ndarray]:
