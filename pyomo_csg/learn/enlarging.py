@@ -11,6 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from pyomo_csg.learn.folds import Folds
 from pyomo_csg.learn.law import Law
+from pyomo_csg.learn.omega import spread_of
 from pyomo_csg.learn.task import Task
 
 _ENOUGH = 1500  # pairs, with which none are added
@@ -56,10 +57,9 @@ def between(contexts: np.ndarray, count: int, rng: np.random.Generator) -> np.nd
     """
     if count == 0 or len(contexts) < 2:
         return contexts[:0]
-    spread = contexts.std(axis=0)
-    scaled = contexts / np.where(spread > 0, spread, 1.0)
     near = min(_NEAR, len(contexts) - 1)
-    found = NearestNeighbors(n_neighbors=near).fit(scaled).kneighbors()[1]
+    search = NearestNeighbors(n_neighbors=near).fit(contexts / spread_of(contexts))
+    found = search.kneighbors(return_distance=False)
     one = rng.integers(len(contexts), size=count)
     other = found[one, rng.integers(near, size=count)]
     share = rng.random((count, 1))

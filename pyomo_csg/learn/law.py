@@ -11,13 +11,18 @@ from collections.abc import Callable
 
 import numpy as np
 from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from pyomo_csg.learn.omega import spread_of
 from pyomo_csg.learn.outcomes import Forest
 
 _LEAF = 10
 _LEAST = 3  # pairs that a line needs to be judged by the others
-_TREES, _LEVELS = 1200, 20_000  # of all numbers together; the latter, quantiles kept
+_TREES, _LEVELS = (
+    1200,
+    20_000,
+)  # of all numbers together: trees, quantiles that are kept
 _PENALTIES = np.logspace(-2, 4, 13)
 
 
@@ -68,10 +73,9 @@ def _linear(
     """Return the linear map to predictions: trees split along single numbers only."""
     if len(contexts) < _LEAST:
         return lambda x: np.zeros((len(x), outcomes.shape[1]))
-    center, spread = contexts.mean(axis=0), spread_of(contexts)
-    targets = outcomes / spread_of(outcomes)
-    ridge = RidgeCV(_PENALTIES).fit((contexts - center) / spread, targets)
-    return lambda x: ridge.predict((x - center) / spread).reshape(len(x), -1)
+    line = make_pipeline(StandardScaler(), RidgeCV(_PENALTIES))
+    line.fit(contexts, outcomes / spread_of(outcomes))
+    return lambda x: line.predict(x).reshape(len(x), -1)
 
 
 def _quantiles(weights: np.ndarray, values: np.ndarray, levels: int) -> np.ndarray:

@@ -283,9 +283,8 @@ class Layout:
             joined = joined[:, self._order]
         if not certain:
             return joined
-        known = self._known[name] = joined[
-            0
-        ]  # one object: others know it again by that
+        # One object from the first time on, by which others know it again.
+        known = self._known[name] = joined[0]
         return known
 
     def _places(self) -> tuple[np.ndarray, np.ndarray]:
