@@ -19,10 +19,8 @@ from pyomo_csg.learn.outcomes import Forest
 
 _LEAF = 10
 _LEAST = 3  # pairs that a line needs to be judged by the others
-_TREES, _LEVELS = (
-    1200,
-    20_000,
-)  # of all numbers together: trees, quantiles that are kept
+_TREES = 1200  # of all numbers together
+_LEVELS = 20_000  # the same, of quantiles that are kept
 _PENALTIES = np.logspace(-2, 4, 13)
 
 
