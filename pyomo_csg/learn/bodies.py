@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
-from torch import nn
+from torch import Tensor, nn
 
 from pyomo_csg.learn.linear import BoundedLinear, Linear
 from pyomo_csg.learn.networks import Constant, Feedforward, Recurrent
@@ -74,16 +74,15 @@ def widened(body: Any, count: int, rng: np.random.Generator) -> Any:
     return wide
 
 
-def constant_body(task: Task, scenarios: np.ndarray, weights: np.ndarray) -> Constant:
-    """Return a body that gives scenarios (K, p) after any context.
+def constant_body(task: Task, free: Tensor, weights: np.ndarray) -> Constant:
+    """Return a body that gives free numbers (K, p) after any context.
 
-    Their weights (K,) count where weights are learned.
+    The scenarios' weights (K,) count where they are learned.
     """
     body = Constant(task.shape)
-    start = task.omega.inverse(torch.as_tensor(scenarios))
     if task.config.weights == "learned":
-        start = torch.hstack([start, torch.as_tensor(np.log(weights))[:, None]])
-    body.start_at(start)
+        free = torch.hstack([free, torch.as_tensor(np.log(weights))[:, None]])
+    body.start_at(free)
     return body
 
 

@@ -279,7 +279,9 @@ class Candidates:
         """Constant atoms in units of location and scale, on the task loss."""
         pairs = list(zip(heads, self._folds.rows, strict=True))
         likely = [self._errors(head, rows) for head, rows in pairs]
-        bodies = [body for pair in pairs for body in new_atoms(self._task, *pair)]
+        parts = zip(pairs, likely, strict=True)
+        starts = (new_atoms(self._task, *pair, errors) for pair, errors in parts)
+        bodies = list(chain.from_iterable(starts))
         length = _ATOM_STEPS, _ATOM_BATCH, _ATOM_DRAWS
         return self._best_starts("location-scale", bodies, likely, heads, *length)
 

@@ -12,12 +12,11 @@ from pyomo_csg.learn.bodies import (
     centers,
     constant_body,
     dearest,
-    new_body,
     shares_of,
 )
 from pyomo_csg.learn.forecast import residuals_of
 from pyomo_csg.learn.judging import costs_of
-from pyomo_csg.learn.outcomes import evenly
+from pyomo_csg.learn.outcomes import Errors, evenly
 from pyomo_csg.learn.task import Task
 
 _SETS, _JUDGED = 200, 256
@@ -25,29 +24,40 @@ _SLOW_SETS, _SLOW_JUDGED = (
     24,
     64,
 )  # with integer recourse, where every cost is a program
+_CONTEXTS = 8  # that atoms are judged after
 
 
 def new_constants(task: Task, rows: np.ndarray, count: int) -> list[nn.Module]:
     """Return bodies of the scenarios that decide best on some rows."""
     best = best_sets(task, rows, count, task.rng("constant draws"))
-    return [constant_body(task, *one) for one in best]
+    return [
+        constant_body(task, task.omega.inverse(torch.as_tensor(scenarios)), weights)
+        for scenarios, weights in best
+    ]
 
 
-def new_atoms(task: Task, head: Any, rows: np.ndarray) -> list[nn.Module]:
+def new_atoms(
+    task: Task, head: Any, rows: np.ndarray, errors: Errors
+) -> list[nn.Module]:
     """Return bodies of atoms in units of location and scale, as many as configured.
 
-    Every other starts among what costs most: what decides is often there, and a start
-    elsewhere may not find it.
+    They are those of many draws that decide best when errors follow. Every other draw is
+    among what costs most: what decides is often there.
     """
     residuals, dear = residuals_of(task, head, rows), dearest(task, rows)
+    rng = task.rng("location-scale draws")
+    sets = np.concatenate(
+        [_drawn(task, points, rng) for points in (residuals, residuals[dear])]
+    )
+    some = rows[evenly(len(rows), _CONTEXTS)]
+    with torch.no_grad():
+        frame = head.frame(torch.as_tensor(task.history.contexts[some]))
+        placed = head.place(torch.as_tensor(sets)[:, None], frame).numpy()
+    weights = _weights(task, residuals, sets)
+    costs = _mean_costs(task, placed, weights, errors.each(some, _judged(task)))
+    best = np.argsort(costs, kind="stable")[: task.config.starts]
     return [
-        new_body(
-            task,
-            "constant",
-            residuals[dear] if start % 2 else residuals,
-            task.rng(f"location-scale {start}"),
-        )
-        for start in range(task.config.starts)
+        constant_body(task, torch.as_tensor(sets[one]), weights[one]) for one in best
     ]
 
 
@@ -60,32 +70,59 @@ def best_sets(
     are often in the tails, where clusters have no center and a descent finds no way.
     Where weights are learned, they are the shares of outcomes that are nearest to each.
     """
-    outcomes, size = task.history.outcomes[rows], task.scenarios
-    slow = task.integer_recourse
-    draws = max(count, _SLOW_SETS if slow else _SETS)
-    few = len(rows) < size
-    picked = [rng.choice(len(rows), size, replace=few) for _ in range(draws)]
-    middles = centers(outcomes, size, int(rng.integers(2**31)))
-    sets = np.concatenate([outcomes[np.array(picked)], middles[None]])
+    outcomes = task.history.outcomes[rows]
     # Rounding takes a mean out of Omega where all of a cluster is at its edge.
-    sets = task.omega.project(torch.as_tensor(sets)).numpy()
-    weights = np.full(sets.shape[:2], 1 / size)
+    drawn = torch.as_tensor(_drawn(task, outcomes, rng, count))
+    sets = task.omega.project(drawn).numpy()
+    unit = task.omega.spread.numpy()
+    weights = _weights(task, outcomes / unit, sets / unit)
+    judged = outcomes[evenly(len(rows), _judged(task))]
+    costs = _mean_costs(task, sets[:, None], weights, judged[None])
+    best = np.argsort(costs, kind="stable")[:count]
+    return list(zip(sets[best], weights[best], strict=True))
+
+
+def _drawn(
+    task: Task, points: np.ndarray, rng: np.random.Generator, least: int = 0
+) -> np.ndarray:
+    """Return many sets (S, K, p) of some points (m, p), and the centers of clusters."""
+    size, few = task.scenarios, len(points) < task.scenarios
+    draws = max(least, _SLOW_SETS if task.integer_recourse else _SETS)
+    picked = [rng.choice(len(points), size, replace=few) for _ in range(draws)]
+    middles = centers(points, size, int(rng.integers(2**31)))
+    return np.concatenate([points[np.array(picked)], middles[None]])
+
+
+def _weights(task: Task, points: np.ndarray, sets: np.ndarray) -> np.ndarray:
+    """Return the weights (S, K) that scenarios of sets (S, K, p) start with."""
     if task.config.weights == "learned":
-        unit = task.omega.spread.numpy()
-        weights = np.array([shares_of(outcomes / unit, one / unit) for one in sets])
+        return np.array([shares_of(points, one) for one in sets])
+    return np.full(sets.shape[:2], 1 / task.scenarios)
+
+
+def _judged(task: Task) -> int:
+    return _SLOW_JUDGED if task.integer_recourse else _JUDGED
+
+
+def _mean_costs(
+    task: Task, sets: np.ndarray, weights: np.ndarray, outcomes: np.ndarray
+) -> np.ndarray:
+    """Return what deciding on sets costs (S,), in the mean; NaN where there is no answer.
+
+    Of sets (S, B, K, p) for B contexts, with weights (S, K), after outcomes (B, m, p).
+    """
+    count, contexts, *shape = sets.shape
     found = task.oracle.solve(
-        sets,
-        task.solver_weights(weights),
+        sets.reshape(-1, *shape),
+        task.solver_weights(np.repeat(weights, contexts, axis=0)),
         on_error="record",
         progress=False,
         fresh=True,
     )
-    judged = outcomes[evenly(len(rows), _SLOW_JUDGED if slow else _JUDGED)]
+    m, p = outcomes.shape[1:]
     costs = costs_of(
         task.oracle,
-        np.repeat(found.decision, len(judged), axis=0),
-        np.tile(judged, (len(sets), 1)),
+        np.repeat(found.decision, m, axis=0),
+        np.tile(outcomes.reshape(-1, p), (count, 1)),
     )
-    means = costs.reshape(len(sets), -1).mean(axis=1)  # the last are those without any
-    best = np.argsort(means, kind="stable")[:count]
-    return list(zip(sets[best], weights[best], strict=True))
+    return costs.reshape(count, -1).mean(axis=1)

@@ -45,7 +45,7 @@ class DynamicResult:
     bodies : list of Module
     loss_nets : list of LossNet
     buffers : list of ReplayBuffer
-        As the last update of the Loss-Nets saw them.
+        As the last update of the Loss-Nets saw them; one and the same where these are.
     """
 
     bodies: list[nn.Module]
@@ -74,7 +74,8 @@ def train_dynamic(
     """Return bodies after static training and rounds of new labels, all in step.
 
     A round labels what each member now plans, updates its Loss-Net on its last rounds,
-    and its body by that Loss-Net.
+    and its body by that Loss-Net. Members that share a Loss-Net in static training go on
+    to do so: each learns from the labels of all of them.
 
     Parameters
     ----------
@@ -87,18 +88,37 @@ def train_dynamic(
     """
     how: dict[str, Any] = {"huber": huber, "head": head}
     first = train_static(task, start, lambdas, rows, stage, fresh=fresh, **how)
-    bodies, nets = first.bodies, first.loss_nets
-    buffers = [ReplayBuffer(buffer) for _ in bodies]
-    for mine, samples in zip(buffers, first.samples, strict=True):
-        mine.push(samples)
+    bodies, kinds = first.bodies, _kinds(first.loss_nets)
+    leaders = [kinds.index(kind) for kind in range(max(kinds) + 1)]
+    nets = [first.loss_nets[s] for s in leaders]
+    buffers = [ReplayBuffer(buffer) for _ in leaders]
+    for shared, s in zip(buffers, leaders, strict=True):
+        shared.push(first.samples[s])
     for t in range(1, rounds + 1):
         name = f"{stage} round {t}"
         labelled = sample(task, bodies, rows, f"{name} labels", head)
-        for mine, samples in zip(buffers, labelled, strict=True):
-            mine.push(samples)
-        kept = [mine.samples() for mine in buffers]
-        # The more rounds there are, the more steps an epoch has: a round costs the same.
-        epochs = max(1, task.config.loss_epochs // len(buffers[0].rounds))
+        for kind, shared in enumerate(buffers):
+            theirs = zip(kinds, labelled, strict=True)
+            shared.push(joined([samples for k, samples in theirs if k == kind]))
+        kept = [shared.samples() for shared in buffers]
+        epochs = _epochs(task.config.loss_epochs, first.samples, kept)
         nets = train_loss_nets(task, nets, kept, f"{name} Loss-Net", huber, epochs)
-        bodies = follow(task, bodies, nets, lambdas, rows, f"{name} Task-Net", head)
-    return DynamicResult(bodies, nets, buffers)
+        mine = [nets[kind] for kind in kinds]
+        bodies = follow(task, bodies, mine, lambdas, rows, f"{name} Task-Net", head)
+    return DynamicResult(
+        bodies, [nets[kind] for kind in kinds], [buffers[kind] for kind in kinds]
+    )
+
+
+def _kinds(nets: Sequence[LossNet]) -> list[int]:
+    """Return which of the distinct Loss-Nets, numbered from 0, each one is."""
+    known: dict[int, int] = {}
+    return [known.setdefault(id(net), len(known)) for net in nets]
+
+
+def _epochs(most: int, first: Sequence[Samples], kept: Sequence[Samples]) -> int:
+    """Return for how many epochs to update: with more samples an epoch has more steps.
+
+    So a round costs as much as the first training.
+    """
+    return max(1, most * max(map(len, first)) // max(map(len, kept)))

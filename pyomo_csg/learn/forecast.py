@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,15 @@ from pyomo_csg.learn.seeding import seeded
 from pyomo_csg.learn.task import Task
 
 _HOLDOUT = 0.2
-_EPOCHS = 25
+_STEPS, _MOST_EPOCHS = 400, 100
 _LEAST_SCALE = 0.05
-_SKILL = 0.99  # of a constant's error: what must be beaten
+_SHARES = torch.linspace(0.0, 1.0, 11, dtype=torch.float64)  # to choose from
 _HIDDEN, _RECURRENT = (32,), (24,)
+_MEMBERS = 4  # networks of one forecast: what training leaves to chance averages out
 
 
 class Forecast(nn.Module):
-    """From contexts, as they are, to a number for each uncertain one.
+    """From contexts, as they are, to a number for each uncertain one: a mean of networks.
 
     Parameters
     ----------
@@ -35,6 +37,8 @@ class Forecast(nn.Module):
     hidden : sequence of int
     positive : bool
         Whether the numbers are above zero.
+    members : int
+        How many networks there are.
     """
 
     center: Tensor
@@ -49,6 +53,7 @@ class Forecast(nn.Module):
         numbers: int,
         hidden: Sequence[int],
         positive: bool,
+        members: int = _MEMBERS,
     ):
         super().__init__()
         self.settings = {
@@ -56,9 +61,12 @@ class Forecast(nn.Module):
             "numbers": numbers,
             "hidden": list(hidden),
             "positive": positive,
+            "members": members,
         }
-        body = Feedforward if len(context_shape) == 1 else Recurrent
-        self.body = body(context_shape[-1], (1, numbers), hidden)
+        kind = Feedforward if len(context_shape) == 1 else Recurrent
+        self.bodies = nn.ModuleList(
+            kind(context_shape[-1], (1, numbers), hidden) for _ in range(members)
+        )
         self.positive = positive
         inputs = context_shape[-1]
         for name, size in (("center", inputs), ("spread", inputs)):
@@ -75,11 +83,16 @@ class Forecast(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return numbers (B, p)."""
-        return self.scaled(self.body((x - self.center) / self.spread))
+        said = self.each((x - self.center) / self.spread).mean(0)
+        return self.scaled(said * self.skill)
+
+    def each(self, x: Tensor) -> Tensor:
+        """Return what each body says, (S, B, 1, p), of standardised contexts."""
+        return torch.stack([body(x) for body in self.bodies])
 
     def scaled(self, free: Tensor) -> Tensor:
-        """Return numbers (B, p) of what the body says, (B, 1, p)."""
-        moved = free[..., 0, :] * self.skill
+        """Return numbers (B, p) of free ones (B, 1, p)."""
+        moved = free[..., 0, :]
         if not self.positive:
             return self.offset + self.unit * moved
         # exp, bounded: a scale far outside the history's has no ground.
@@ -91,8 +104,8 @@ def fit_location_scale(
 ) -> list[LocationScaleHead]:
     """Fit a location-scale head to each of some sets of rows, in the L1 norm.
 
-    The last fifth of a set, in the order given, says when to stop, and for which numbers
-    the context tells nothing: those get a constant.
+    The last fifth of a set, in the order given, says when to stop, and how much of what
+    contexts seem to tell is to be believed.
     """
     outcomes = task.history.outcomes
     locations = _fit(task, [outcomes] * len(rows), rows, f"{stage} location", False)
@@ -119,6 +132,16 @@ def residuals_of(task: Task, head: LocationScaleHead, rows: np.ndarray) -> np.nd
     return (task.history.outcomes[rows] - frame[:, 0]) / frame[:, 1]
 
 
+def agreement(said: Tensor) -> Tensor:
+    """Return the part (p,) of the variance over contexts that members (S, B, p) share.
+
+    It is the intraclass correlation. Where all say the same, it is 1.
+    """
+    apart = said.var(0).mean(0)
+    shared = (said.mean(0).var(0, correction=0) - apart / len(said)).clamp(min=0.0)
+    return torch.where(apart > 0, shared / (shared + apart), 1.0)
+
+
 def _fit(
     task: Task,
     targets: Sequence[np.ndarray],
@@ -130,66 +153,96 @@ def _fit(
         _new(task, target[mine], positive, stage, number)
         for number, (target, mine) in enumerate(zip(targets, rows, strict=True))
     ]
-    wanted = torch.as_tensor(np.stack(targets))
     split = [round(len(mine) * (1 - _HOLDOUT)) for mine in rows]
-    early = [mine[:cut] for mine, cut in zip(rows, split, strict=True)]
     late = [mine[cut:] for mine, cut in zip(rows, split, strict=True)]
-    ensemble = Ensemble([network.body for network in networks])
-
-    def errors(batch: np.ndarray, free: Tensor, members: Sequence[int]) -> Tensor:
-        """Return absolute errors (S, B, p) in units of the targets."""
-        return torch.stack(
-            [
-                (
-                    networks[s].scaled(free[i]) - wanted[s, torch.as_tensor(batch[i])]
-                ).abs()
-                / networks[s].unit
-                for i, s in enumerate(members)
-            ]
+    fits = [
+        _BodyFit(network, body, torch.as_tensor(target), mine[:cut], mine[cut:])
+        for network, target, mine, cut in zip(
+            networks, targets, rows, split, strict=True
         )
+        for body in network.bodies
+    ]
+    ensemble = Ensemble([fit.body for fit in fits])
 
     def loss(batch: np.ndarray) -> Tensor:
         free = ensemble(task.contexts[torch.as_tensor(batch)])
-        return errors(batch, free, range(len(networks))).mean(dim=(1, 2))
+        members = zip(fits, batch, free, strict=True)
+        return torch.stack([fit.errors(*member).mean() for fit, *member in members])
 
-    best = [_Best(network) for network in networks]
-    schedule = Schedule(_EPOCHS, 64, 3e-3, 1e-3)
+    early = [fit.early for fit in fits]
+    schedule = Schedule.of_steps(_STEPS, early, 64, 3e-3, 1e-3)
+    schedule = replace(schedule, epochs=min(schedule.epochs, _MOST_EPOCHS))
     with task.journal.stage(stage, schedule.epochs) as bar:
 
         def keep(epoch: int, losses: np.ndarray) -> None:
-            for s, body in enumerate(ensemble.members()):
-                with torch.no_grad():
-                    free = body(task.contexts[torch.as_tensor(late[s])])
-                    held = errors(late[s][None], free[None], [s])[0].mean(0).numpy()
-                best[s].offer(held, body)
+            for fit, body in zip(fits, ensemble.members(), strict=True):
+                fit.offer(task, body)
             bar.step(loss=losses.mean())
 
-        keep_first = [
-            _constant_error(n, wanted[s], late[s]) for s, n in enumerate(networks)
-        ]
         descend(ensemble, loss, early, schedule, task.rng(stage), keep)
-    for network, found, constant in zip(networks, best, keep_first, strict=True):
-        network.body.load_state_dict(found.state)
-        network.skill.copy_(
-            torch.as_tensor((found.held < _SKILL * constant).astype(float))
-        )
+    for fit in fits:
+        fit.body.load_state_dict(fit.state)
+    for network, target, held in zip(networks, targets, late, strict=True):
+        network.skill.copy_(_skill(task, network, torch.as_tensor(target), held))
         network.requires_grad_(False)
     return networks
 
 
-class _Best:
-    """The state of a body at the epoch that did best on what was held out.
+class _BodyFit:
+    """A body of a forecast, and its state at the epoch that did best on later rows.
 
-    Where nothing could be held out, no epoch did, and there is no skill to tell of.
+    Where nothing could be held out, no epoch did, and it stays as it was.
     """
 
-    def __init__(self, network: Forecast):
-        self.held = np.full(len(network.unit), np.inf)
-        self.state: dict[str, Any] = network.body.state_dict()
+    def __init__(
+        self,
+        network: Forecast,
+        body: nn.Module,
+        wanted: Tensor,
+        early: np.ndarray,
+        late: np.ndarray,
+    ):
+        self.body, self.early = body, early
+        self._network, self._wanted, self._late = network, wanted, late
+        self._least = np.inf
+        self.state: dict[str, Any] = body.state_dict()
 
-    def offer(self, held: np.ndarray, body: nn.Module) -> None:
-        if held.mean() < self.held.mean():
-            self.held, self.state = held, body.state_dict()
+    def errors(self, batch: np.ndarray, free: Tensor) -> Tensor:
+        """Return absolute errors (B, p) in units of the targets."""
+        return _errors(self._network, self._network.scaled(free), self._wanted, batch)
+
+    def offer(self, task: Task, body: nn.Module) -> None:
+        """Keep a body if none did better on the later rows."""
+        with torch.no_grad():
+            free = body(task.contexts[torch.as_tensor(self._late)])
+            held = float(self.errors(self._late, free).mean())
+        if held < self._least:
+            self._least, self.state = held, body.state_dict()
+
+
+def _skill(task: Task, network: Forecast, wanted: Tensor, late: np.ndarray) -> Tensor:
+    """Return how much of what bodies say is to be believed, (p,) from 0 to 1.
+
+    Of each number as much as they agree on, for their training differs by chance alone;
+    of that, the share that does best on the later rows: half way between its own and that
+    of all numbers, since a few rows say little of one.
+    """
+    if not len(late):
+        return torch.zeros_like(network.skill)
+    with torch.no_grad():
+        said = network.each(task.contexts[torch.as_tensor(late)])
+        agreed = agreement(said[..., 0, :])
+        told = [network.scaled(share * agreed * said.mean(0)) for share in _SHARES]
+    errors = torch.stack([_errors(network, one, wanted, late).mean(0) for one in told])
+    own, common = _SHARES[errors.argmin(0)], _SHARES[errors.mean(1).argmin()]
+    return agreed * (own + common) / 2
+
+
+def _errors(
+    network: Forecast, told: Tensor, wanted: Tensor, rows: np.ndarray
+) -> Tensor:
+    """Return absolute errors (B, p) on rows in units of the targets."""
+    return (told - wanted[torch.as_tensor(rows)]).abs() / network.unit
 
 
 def _new(
@@ -210,12 +263,6 @@ def _empty(task: Task, positive: bool) -> Forecast:
     hidden = _HIDDEN if len(shape) == 1 else _RECURRENT
     network = Forecast(shape, task.history.outcomes.shape[1], hidden, positive)
     return network.requires_grad_(False)
-
-
-def _constant_error(network: Forecast, wanted: Tensor, late: np.ndarray) -> np.ndarray:
-    """Return the errors (p,) of the offset alone."""
-    apart = (network.offset - wanted[torch.as_tensor(late)]).abs() / network.unit
-    return apart.mean(0).numpy()
 
 
 def _apply(network: Forecast, contexts: np.ndarray) -> np.ndarray:

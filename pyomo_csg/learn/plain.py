@@ -85,11 +85,19 @@ def _body(body: nn.Module) -> Function | None:
     if type(body) is Feedforward:
         return _feedforward(body)
     if type(body) is Recurrent:
-        return _recurrent(body)
+        return _recurrent([body])
     if type(body) is Constant:
         free = _array(body.free)
         return lambda x: np.broadcast_to(free, (len(x), *free.shape))
     return None
+
+
+def _mean(bodies: list[Any]) -> Function:
+    """Return the mean of bodies of one make."""
+    if type(bodies[0]) is Recurrent:
+        return _recurrent(bodies)
+    each = [_feedforward(body) for body in bodies]
+    return lambda x: np.mean([one(x) for one in each], axis=0)
 
 
 def _feedforward(body: Feedforward) -> Function:
@@ -104,19 +112,21 @@ def _feedforward(body: Feedforward) -> Function:
     return forward
 
 
-def _recurrent(body: Recurrent) -> Function:
-    lstm, head = body.lstm, _feedforward(body.head)
-    entering, returning, bias, other = (_array(one).T for one in lstm.parameters())
-    size = lstm.hidden_size
+def _recurrent(bodies: list[Recurrent]) -> Function:
+    """Return the mean of LSTMs of one size, which go through the steps together."""
+    heads = [_feedforward(body.head) for body in bodies]
+    parts = [[_array(one).T for one in body.lstm.parameters()] for body in bodies]
+    size = bodies[0].lstm.hidden_size
     # All four gates by one tanh: a sigmoid is (1 + tanh(x / 2)) / 2.
     slope = np.repeat([0.5, 0.5, 1.0, 0.5], size)
+    level = 1.0 - slope
 
     def forward(x: np.ndarray) -> np.ndarray:
-        given = (x.swapaxes(0, 1) @ entering + bias + other) * slope
-        back, level = returning * slope, 1.0 - slope
-        state, memory = np.zeros((2, len(x), size))
-        gates = np.empty((len(x), 4 * size))
-        take, keep, new, show = np.split(gates, 4, axis=1)  # which see it change
+        given = _given(parts, x) * slope
+        back = np.stack([returning for _, returning, *_ in parts]) * slope
+        state, memory = np.zeros((2, len(bodies), len(x), size))
+        gates = np.empty((len(bodies), len(x), 4 * size))
+        take, keep, new, show = np.split(gates, 4, axis=-1)  # which see it change
         for step in given:
             np.matmul(state, back, out=gates)
             gates += step
@@ -127,9 +137,17 @@ def _recurrent(body: Recurrent) -> Function:
             memory += take * new
             np.tanh(memory, out=state)
             state *= show
-        return head(state)
+        told = [head(one) for head, one in zip(heads, state, strict=True)]
+        return np.mean(told, axis=0)
 
     return forward
+
+
+def _given(parts: list[list[np.ndarray]], x: np.ndarray) -> np.ndarray:
+    """Return what panels (B, W, d) add to the gates of some LSTMs: (W, S, B, 4 H)."""
+    entering, _, bias, other = (np.hstack(part) for part in zip(*parts, strict=True))
+    given = x.swapaxes(0, 1) @ entering + bias + other
+    return given.reshape(*given.shape[:2], len(parts), -1).swapaxes(1, 2)
 
 
 def _place(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
@@ -152,8 +170,9 @@ def _place(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
 
 
 def _forecast(forecast: nn.Module) -> Function | None:
-    if type(forecast) is not Forecast or (body := _body(forecast.body)) is None:
+    if type(forecast) is not Forecast:
         return None
+    body = _mean(list(forecast.bodies))
     center, spread = _array(forecast.center), _array(forecast.spread)
     offset, unit = _array(forecast.offset), _array(forecast.unit)
     skill = _array(forecast.skill)

@@ -260,7 +260,7 @@ class TestResiduals:
             assert policy.weights(x).tolist() == weights.tolist()
 
     def test_panels_are_forecast_by_the_lstm_of_csg_fit(self, monkeypatch):
-        monkeypatch.setattr("pyomo_csg.learn.forecast._EPOCHS", 3)
+        monkeypatch.setattr("pyomo_csg.learn.forecast._STEPS", 3)
         contexts, returns = panels(40)
         oracle, history = csg.Oracle(portfolio()), History(contexts, returns)
         task = Task(oracle, history, 1, csg.FitConfig(), 2, Journal())

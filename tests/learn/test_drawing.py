@@ -2,14 +2,18 @@
 
 import numpy as np
 import pytest
+import torch
 
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn import drawing
 from pyomo_csg.learn.bodies import constant_body
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.drawing import best_sets
+from pyomo_csg.learn.drawing import best_sets, new_atoms
 from pyomo_csg.learn.history import History
+from pyomo_csg.learn.judging import expected_losses
+from pyomo_csg.learn.networks import Constant, FromFunction, LocationScaleHead
+from pyomo_csg.learn.outcomes import Errors
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.task import Task
 from tests.zoo import ZOO, scenarios
@@ -84,8 +88,61 @@ def test_a_body_starts_at_a_set(weights, shares):
     demands = np.array([[3.0], [8.0], [21.0]])
     task = task_on(newsvendor.build(), demands, 2, weights=weights)
 
-    body = constant_body(task, demands[:2], np.array([0.2, 0.8]))
+    free = task.omega.inverse(torch.as_tensor(demands[:2]))
+    body = constant_body(task, free, np.array([0.2, 0.8]))
 
     planned, found = task.scenarios_on(body, np.arange(3))
     assert planned == pytest.approx(np.tile(demands[:2], (3, 1, 1)))
     assert found == pytest.approx(np.tile(shares, (3, 1)))
+
+
+def location_scale(task):
+    """Return a head that knows the law, and the errors that are left."""
+    location = FromFunction(lambda x: 20 + 3 * x[:, :1])
+    scale = FromFunction(lambda x: 1 + x[:, :1] ** 2)
+    head = LocationScaleHead(location, scale, task.omega)
+    frame = head.frame(torch.as_tensor(task.history.contexts)).numpy()
+    residuals = (task.history.outcomes - frame[:, 0]) / frame[:, 1]
+    return head, Errors(frame, residuals, np.zeros(1), np.full(1, np.inf))
+
+
+def skewed(count, **config):
+    """Return a task whose noise has a long tail, in units that contexts move."""
+    rng = np.random.default_rng(0)
+    contexts = rng.normal(size=(80, 1))
+    noise = rng.lognormal(0, 1, (80, 1))
+    demands = 20 + 3 * contexts + (1 + contexts**2) * noise
+    oracle = csg.Oracle(newsvendor.build(price=9.0))
+    history, settings = History(contexts, demands), FitConfig(**config)
+    return Task(oracle, history, count, settings, 0, Journal())
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_atoms_start_where_they_decide_nearly_as_well_as_all_errors(count):
+    task = skewed(count, starts=3)
+    head, errors = location_scale(task)
+    rows = np.arange(80)
+
+    bodies = new_atoms(task, head, rows, errors)
+
+    assert [body.free.shape for body in bodies] == [(count, 1)] * 3
+    outcomes = errors.each(rows, 80)
+    least = [-np.inf] * 80
+    for row, law in enumerate(outcomes):
+        least[row] = task.oracle.solve(law).value
+    found = expected_losses(task, bodies[0], rows, errors, head)
+    middle = Constant((count, 1))
+    middle.start_at(torch.zeros((count, 1)))
+    far = expected_losses(task, middle, rows, errors, head)
+    assert found.mean() - np.mean(least) < 0.1 * (far.mean() - np.mean(least))
+
+
+def test_atoms_have_the_weights_of_what_is_nearest_where_they_are_learned():
+    task = skewed(2, starts=2, weights="learned")
+    head, errors = location_scale(task)
+
+    for body in new_atoms(task, head, np.arange(80), errors):
+        atoms, logarithms = body.free.detach().numpy().T
+        nearest = np.abs(errors._residuals - atoms).argmin(axis=1)
+        counts = np.bincount(nearest, minlength=2) + 1
+        assert np.exp(logarithms) == pytest.approx(counts / counts.sum())

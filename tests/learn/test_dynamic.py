@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from pyomo_csg.learn import dynamic
 from pyomo_csg.learn.dynamic import ReplayBuffer, train_dynamic
-from pyomo_csg.learn.loss_net import Samples
+from pyomo_csg.learn.loss_net import Samples, train_loss_nets
 from pyomo_csg.learn.mmd import train_mmd
 from tests.learn.test_mmd import bodies, newsvendor_task
 from tests.learn.test_static import EVERY, QUICK, true_loss
@@ -53,21 +54,41 @@ def test_buffers_hold_what_members_planned_round_by_round(rounds):
     for s, buffer in enumerate(result.buffers):
         assert len(buffer.rounds) == min(rounds + 1, 3)
         for kept, bodies_then in zip(buffer.rounds, planned[-3:], strict=True):
-            scenarios, _ = task.scenarios_on(bodies_then[s], rows[s])
-            outcomes = task.history.outcomes[rows[s]]
+            # The first two share a Loss-Net; they begin as one, and then they part.
+            sharing = [0, 1] if s < 2 and bodies_then is not start else [s]
+            found = [task.scenarios_on(bodies_then[r], rows[r]) for r in sharing]
+            scenarios = np.concatenate([one for one, _ in found])
+            outcomes = task.history.outcomes[np.concatenate([rows[r] for r in sharing])]
             assert kept.scenarios == pytest.approx(scenarios, rel=1e-12)
             assert kept.outcomes == pytest.approx(outcomes)
             exact = task.oracle.loss(scenarios, outcomes)
             assert kept.losses == pytest.approx(exact, rel=1e-9)
 
 
-def test_each_member_has_a_loss_net_of_its_own_once_they_part():
+def test_members_share_a_loss_net_where_they_start_as_one_on_the_same_rows():
     task = newsvendor_task(60, **SHORT)
-    (body,) = bodies(task, 1)
-    rows = [np.arange(60)] * 2
-    result = train_dynamic(task, [body] * 2, [0.1, 10.0], rows, "dynamic", 1, 3)
-    one, other = (net.head[0].weight for net in result.loss_nets)
-    assert not np.allclose(one.detach(), other.detach())
+    one, other = bodies(task, 2)
+    start = [one, one, other, one]
+    rows = [np.arange(60)] * 3 + [np.arange(40)]
+    result = train_dynamic(task, start, [0.1, 10.0, 1.0, 1.0], rows, "dynamic", 1, 3)
+    assert [result.loss_nets.index(net) for net in result.loss_nets] == [0, 0, 2, 3]
+    assert [len(buffer.samples()) for buffer in result.buffers] == [180, 180, 120, 80]
+
+
+def test_one_lambda_is_updated_as_long_whatever_others_there_are(monkeypatch):
+    task = newsvendor_task(60, **SHORT)
+    (body,), seen = bodies(task, 1), []
+
+    def watch(task, nets, samples, stage, huber, epochs):
+        seen.append((epochs, [len(mine) for mine in samples]))
+        return train_loss_nets(task, nets, samples, stage, huber, epochs)
+
+    monkeypatch.setattr(dynamic, "train_loss_nets", watch)
+    for lambdas in ([1.0], [0.1, 10.0]):
+        both = [body] * len(lambdas), lambdas, [np.arange(60)] * len(lambdas)
+        train_dynamic(task, *both, "dynamic", 2, 3)
+
+    assert seen == [(6, [120]), (4, [180]), (4, [180]), (2, [300])]
 
 
 def test_dynamic_decides_better_than_mmd_on_pairs_that_nobody_has_seen():

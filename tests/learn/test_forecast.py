@@ -7,7 +7,12 @@ import torch
 import pyomo_csg as csg
 from models import cvar_portfolio
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.forecast import fit_location_scale, residuals_of
+from pyomo_csg.learn.forecast import (
+    Forecast,
+    agreement,
+    fit_location_scale,
+    residuals_of,
+)
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.task import Task
@@ -125,3 +130,34 @@ def test_a_number_that_is_mostly_the_same_has_a_scale_that_it_can_be_told_in():
     (head,) = fit_location_scale(task, [np.arange(200)], "forecast")
 
     assert np.abs(residuals_of(task, head, np.arange(200))).max() < 1000
+
+
+def test_a_forecast_is_the_mean_of_its_networks():
+    network = Forecast((2,), 3, (4,), False, members=3)
+    x = torch.randn(5, 2, dtype=torch.float64)
+
+    found = network(x).detach()
+
+    said = [body((x - 1) / 1)[:, 0] for body in network.bodies]
+    assert torch.allclose(found, 1 + sum(said) / 3)
+
+
+def test_networks_agree_on_as_much_as_their_variance_has_in_common():
+    rng = np.random.default_rng(0)
+    common, own = rng.normal(size=(1, 20_000, 1)), rng.normal(size=(4, 20_000, 3))
+    said = torch.as_tensor(common * [3.0, 1.0, 0.0] + own * [1.0, 1.0, 1.0])
+
+    assert agreement(said).numpy() == pytest.approx([0.9, 0.5, 0.0], abs=0.02)
+    assert agreement(said[:1].expand(4, -1, -1)).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_less_is_believed_of_what_later_rows_do_not_bear_out():
+    contexts, outcomes, _, _ = heteroscedastic(400)
+    noise = np.random.default_rng(1).normal(size=(400, 1))
+    task = task_on(contexts, np.hstack([outcomes[:, :1], noise]))
+
+    (head,) = fit_location_scale(task, [np.arange(400)], "forecast")
+
+    told, nothing = head.location.skill.tolist()
+    assert told > 0.9
+    assert nothing < 0.6
