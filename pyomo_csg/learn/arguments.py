@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from pyomo_csg.errors import DataError
@@ -60,6 +61,11 @@ def checked(
         settings = config_of(config)
     except DataError as error:
         problems += error.problems
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        problems.append(
+            "device is 'cuda', and torch finds no CUDA here; leave it out, give 'auto', "
+            "or install a torch that is built for your GPU"
+        )
     if problems:
         raise DataError("Cannot fit", problems)
     return settings

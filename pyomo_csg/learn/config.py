@@ -14,11 +14,10 @@ from pyomo_csg.options import is_number, is_one_of, is_whole
 _MOST_UNITS = 2**16
 _CHOICES = {
     "weights": ("equal", "learned"),
-    "device": ("cpu", "auto"),
+    "device": ("cpu", "cuda", "auto"),
     "units": ("standard", "raw"),
     "rows": ("independent", "series"),
 }
-_CUDA = "networks are small and are trained on the CPU, where the solver is; "
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,9 @@ class FitConfig:
     seconds : float, optional
         The longest that a decision may take, for ``scenarios='auto'``.
     device : str
-        Where networks are trained: on the ``'cpu'``, which is also what ``'auto'`` takes.
-        They are small and wait for the solver, which is there; ``'cuda'`` is refused.
+        Where networks are trained: on the ``'cpu'``, on ``'cuda'``, or ``'auto'``, on CUDA
+        where torch finds it. They are small and wait for the solver, which is on the CPU,
+        as are scenarios, losses and the policy.
 
     Examples
     --------
@@ -106,8 +106,7 @@ class FitConfig:
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} is {value!r:.80}; {_CUDA * is_one_of(value, ('cuda',))}"
-            f"give one of {choices}"
+            f"{name} is {value!r:.80}; give one of {choices}"
             for name, choices in _CHOICES.items()
             if not (is_one_of(value := getattr(self, name), choices))
             and not (name == "units" and value is None)

@@ -83,7 +83,7 @@ class Direct:
             schedule = Schedule(
                 config.task_epochs, config.batch, config.task_rate, config.decay
             )
-        ensemble = Ensemble(bodies)
+        ensemble = Ensemble(bodies).to(self._task.device)
         steps = schedule.steps(rows) * schedule.epochs
         with self._task.journal.stage(stage, steps, "step") as bar:
 

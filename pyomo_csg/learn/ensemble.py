@@ -23,6 +23,7 @@ class Ensemble:
 
     A step on eight costs little more than on one. Modules that torch cannot stack, such
     as an LSTM, or cannot call as one, such as Dropout, are called one after another.
+    Wherever the parameters are, inputs and outputs are on the CPU, where the solver is.
 
     Parameters
     ----------
@@ -37,6 +38,18 @@ class Ensemble:
             self._params, self._buffers = stack_module_state(self._members)
             self._base = copy.deepcopy(self._members[0]).to("meta")
             self._as_one = True
+        self._device = torch.device("cpu")
+
+    def to(self, device: str) -> Ensemble:
+        """Keep the parameters on a device of torch's."""
+        self._device = torch.device(device)
+        if self._stacked:
+            self._params = {n: self._moved(t) for n, t in self._params.items()}
+            self._buffers = {n: self._moved(t) for n, t in self._buffers.items()}
+        else:
+            for member in self._members:
+                member.to(self._device)
+        return self
 
     def __len__(self) -> int:
         return len(self._members)
@@ -49,6 +62,13 @@ class Ensemble:
 
     def __call__(self, *inputs: Tensor | None) -> Any:
         """Return what the members say of inputs (S, ...): one each on the first axis."""
+        there = (None if i is None else i.to(self._device) for i in inputs)
+        outputs = self._called(*there)
+        if isinstance(outputs, Tensor):
+            return outputs.cpu()
+        return tuple(part.cpu() for part in outputs)
+
+    def _called(self, *inputs: Tensor | None) -> Any:
         if self._stacked and self._as_one:
             axes = tuple(None if i is None else 0 for i in inputs)
             try:
@@ -110,7 +130,7 @@ class Ensemble:
     def members(self) -> list[nn.Module]:
         """Return the networks, each on its own again."""
         if not self._stacked:
-            return [copy.deepcopy(member) for member in self._members]
+            return [copy.deepcopy(member).cpu() for member in self._members]
         found = []
         for s, member in enumerate(self._members):
             mine = copy.deepcopy(member)
@@ -129,6 +149,10 @@ class Ensemble:
             for stacked in (self._params, self._buffers)
         )
         return partial(self._call, params, buffers)
+
+    def _moved(self, tensor: Tensor) -> Tensor:
+        moved = tensor.detach().to(self._device)
+        return moved.requires_grad_(tensor.requires_grad)
 
     def _call(self, params: Any, buffers: Any, *inputs: Any) -> Any:
         return functional_call(self._base, (params, buffers), inputs)

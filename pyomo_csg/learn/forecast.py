@@ -162,7 +162,7 @@ def _fit(
         )
         for body in network.bodies
     ]
-    ensemble = Ensemble([fit.body for fit in fits])
+    ensemble = Ensemble([fit.body for fit in fits]).to(task.device)
 
     def loss(batch: np.ndarray) -> Tensor:
         free = ensemble(task.contexts[torch.as_tensor(batch)])

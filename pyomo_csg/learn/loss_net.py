@@ -180,7 +180,7 @@ def train_loss_nets(
         np.arange(end - len(mine), end) for end, mine in zip(ends, known, strict=True)
     ]
     scales = torch.stack([net.loss_spread for net in nets])[:, None]
-    ensemble = Ensemble(nets)
+    ensemble = Ensemble(nets).to(task.device)
     measure = nn.functional.huber_loss if huber else nn.functional.mse_loss
 
     def loss(batch: np.ndarray) -> Tensor:

@@ -52,7 +52,7 @@ def train_mmd(
         Of all, or one a member. Default: the task's.
     """
     config = task.config
-    ensemble = Ensemble(bodies)
+    ensemble = Ensemble(bodies).to(task.device)
     generate = generator(task, ensemble, head)
     scale = size_of_mmd(task)
 

@@ -107,8 +107,9 @@ def follow(
     By default it takes ``config.task_epochs``.
     """
     config = task.config
-    ensemble = Ensemble(bodies)
-    critics = Ensemble([copy.deepcopy(net).requires_grad_(False) for net in nets])
+    ensemble = Ensemble(bodies).to(task.device)
+    frozen = [copy.deepcopy(net).requires_grad_(False) for net in nets]
+    critics = Ensemble(frozen).to(task.device)
     generate = generator(task, ensemble, head)
     penalty = torch.as_tensor(np.asarray(lambdas, dtype=float))
     # Adam moves the same whatever the scale, but its gradients are clipped.

@@ -103,6 +103,13 @@ class Task:
         return self.scenarios, numbers + (self.config.weights == "learned")
 
     @property
+    def device(self) -> str:
+        """Where networks are trained."""
+        if self.config.device != "auto":
+            return self.config.device
+        return "cuda" if torch.cuda.is_available() else "cpu"
+
+    @property
     def integer(self) -> bool:
         """Whether the model has integer variables, so that programs are slow."""
         return self.oracle.two_stage.integer

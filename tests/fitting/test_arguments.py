@@ -37,7 +37,7 @@ BAD = {
     "settings that are none": ({"config": 3}, "csg.FitConfig or a dict"),
     "a misspelt setting": ({"config": {"epoch": 3}}, "there is no setting 'epoch'"),
     "a setting out of range": ({"config": {"noise": -1}}, "noise is -1"),
-    "a device that is not used": ({"config": {"device": "cuda"}}, "trained on the CPU"),
+    "a device that is none": ({"config": {"device": "tpu"}}, "device is 'tpu'"),
     "a kernel out of nowhere": ({"config": {"kernel": "cosine"}}, "kernel is 'cosine'"),
     "a kernel of another shape": (
         {"config": {"kernel": lambda a, b: a}},
@@ -56,6 +56,13 @@ def test_bad_arguments_are_refused_by_name(pairs, name):
         fit(pairs, **options)
 
     assert words in str(caught.value)
+
+
+def test_a_gpu_that_is_not_there_is_told(pairs, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+
+    with pytest.raises(csg.DataError, match="torch finds no CUDA here; leave it out"):
+        fit(pairs, config={"device": "cuda"})
 
 
 def test_several_bad_arguments_are_listed_at_once(pairs):

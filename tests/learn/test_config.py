@@ -66,15 +66,6 @@ def test_a_setting_at_the_edge_of_its_range_is_taken(name):
     assert getattr(csg.FitConfig(**{name: EDGES[name]}), name) == EDGES[name]
 
 
-def test_a_gpu_is_refused_with_the_reason():
-    with pytest.raises(csg.DataError) as caught:
-        csg.FitConfig(device="cuda")
-
-    assert "device is 'cuda'; networks are small and are trained on the CPU" in str(
-        caught.value
-    )
-
-
 def test_settings_may_be_a_mapping_or_nothing():
     assert config_of({"noise": 0.5}) == csg.FitConfig(noise=0.5)
     assert config_of(None) == csg.FitConfig()

@@ -1,11 +1,15 @@
 """Networks trained as one are those trained one by one."""
 
 import copy
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils import backend_registration
 
 from pyomo_csg.learn.ensemble import Ensemble
 from pyomo_csg.learn.networks import Constant, Feedforward, Recurrent
@@ -236,3 +240,27 @@ def test_a_module_that_fails_says_so_itself():
 
     with pytest.raises(ValueError, match="no such context"):
         Ensemble([Failing()])(inputs((1, 6, 3))[0])
+
+
+@pytest.mark.skipif(
+    not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"),
+    reason="this torch has no device to pretend with",
+)
+@pytest.mark.parametrize("name", ["mlp", "loss"])
+def test_members_may_be_trained_on_another_device(name):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.learn.elsewhere", name],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_a_device_changes_nothing_but_where_parameters_are():
+    bodies = members(MAKERS["feedforward"][0])
+    batch = inputs(MAKERS["feedforward"][1])[0]
+    moved = Ensemble(bodies).to("cpu")
+    assert torch.equal(moved(batch), Ensemble(bodies)(batch))
+    assert all(p.requires_grad and p.is_leaf for p in moved.parameters())

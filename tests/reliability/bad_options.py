@@ -76,7 +76,7 @@ CONFIG = [
     ({"units": ["raw"]}, "units is ['raw']", "give one of"),
     ({"weights": "equl"}, "weights is 'equl'", "give one of"),
     ({"weights": np.ones(2)}, "weights is array", "give one of"),
-    ({"device": "cuda"}, "device is 'cuda'", "give one of"),
+    ({"device": "gpu"}, "device is 'gpu'", "give one of"),
     ({"batch": 2.5}, "batch is 2.5", WHOLE),
     ({"batch": True}, "batch is True", WHOLE),
     ({"mmd_epochs": -1}, "mmd_epochs is -1", WHOLE),
