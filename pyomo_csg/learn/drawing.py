@@ -41,23 +41,30 @@ def new_atoms(
 ) -> list[nn.Module]:
     """Return bodies of atoms in units of location and scale, as many as configured.
 
-    They are those of many draws that decide best when errors follow. Every other draw is
-    among what costs most: what decides is often there.
+    Every other one is the best of many draws, by what decisions on them cost when errors
+    follow; those between are centers of clusters. Every other draw and cluster is among
+    what costs most, for what decides is often there. No kind of start is always the best.
     """
     residuals, dear = residuals_of(task, head, rows), dearest(task, rows)
-    rng = task.rng("location-scale draws")
-    sets = np.concatenate(
-        [_drawn(task, points, rng) for points in (residuals, residuals[dear])]
-    )
+    rng, kinds = task.rng("location-scale draws"), (residuals, residuals[dear])
+    drawn = np.concatenate([_drawn(task, points, rng) for points in kinds])
     some = rows[evenly(len(rows), _CONTEXTS)]
     with torch.no_grad():
         frame = head.frame(torch.as_tensor(task.history.contexts[some]))
-        placed = head.place(torch.as_tensor(sets)[:, None], frame).numpy()
-    weights = _weights(task, residuals, sets)
+        placed = head.place(torch.as_tensor(drawn)[:, None], frame).numpy()
+    weights = _weights(task, residuals, drawn)
     costs = _mean_costs(task, placed, weights, errors.each(some, _judged(task)))
-    best = np.argsort(costs, kind="stable")[: task.config.starts]
+    best = iter(np.argsort(costs, kind="stable"))
+    sets = [
+        drawn[next(best)]
+        if start % 2 == 0
+        else centers(kinds[start // 2 % 2], task.scenarios, int(rng.integers(2**31)))
+        for start in range(task.config.starts)
+    ]
+    shares = _weights(task, residuals, np.stack(sets))
     return [
-        constant_body(task, torch.as_tensor(sets[one]), weights[one]) for one in best
+        constant_body(task, torch.as_tensor(one), share)
+        for one, share in zip(sets, shares, strict=True)
     ]
 
 
