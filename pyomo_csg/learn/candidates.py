@@ -307,7 +307,7 @@ class Candidates:
         draws: int,
     ) -> Candidate:
         """Train constant free numbers from several starts; keep each part's best."""
-        task, starts = self._task, self._task.config.starts
+        task, starts = self._task, len(bodies) // len(heads)
         parts = [part for part in range(len(heads)) for _ in range(starts)]
         rows = [self._folds.rows[part] for part in parts]
         schedule = Schedule.of_steps(steps, rows, batch, _ATOM_RATE, 0.0)

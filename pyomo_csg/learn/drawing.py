@@ -39,11 +39,12 @@ def new_constants(task: Task, rows: np.ndarray, count: int) -> list[nn.Module]:
 def new_atoms(
     task: Task, head: Any, rows: np.ndarray, errors: Errors
 ) -> list[nn.Module]:
-    """Return bodies of atoms in units of location and scale, as many as configured.
+    """Return bodies of atoms in units of location and scale: half as many again as starts.
 
-    Every other one is the best of many draws, by what decisions on them cost when errors
-    follow; those between are centers of clusters. Every other draw and cluster is among
-    what costs most, for what decides is often there. No kind of start is always the best.
+    As many as there are starts are the best of many draws, by what decisions on them cost
+    when errors follow; the others are centers of clusters, from which a descent ends
+    elsewhere. Every other draw and cluster is among what costs most: what decides is
+    often there.
     """
     residuals, dear = residuals_of(task, head, rows), dearest(task, rows)
     rng, kinds = task.rng("location-scale draws"), (residuals, residuals[dear])
@@ -54,14 +55,13 @@ def new_atoms(
         placed = head.place(torch.as_tensor(drawn)[:, None], frame).numpy()
     weights = _weights(task, residuals, drawn)
     costs = _mean_costs(task, placed, weights, errors.each(some, _judged(task)))
-    best = iter(np.argsort(costs, kind="stable"))
-    sets = [
-        drawn[next(best)]
-        if start % 2 == 0
-        else centers(kinds[start // 2 % 2], task.scenarios, int(rng.integers(2**31)))
-        for start in range(task.config.starts)
+    best = drawn[np.argsort(costs, kind="stable")[: task.config.starts]]
+    middles = [
+        centers(kinds[start % 2], task.scenarios, int(rng.integers(2**31)))
+        for start in range(task.config.starts // 2)
     ]
-    shares = _weights(task, residuals, np.stack(sets))
+    sets = np.stack([*best, *middles])
+    shares = _weights(task, residuals, sets)
     return [
         constant_body(task, torch.as_tensor(one), share)
         for one, share in zip(sets, shares, strict=True)
