@@ -50,11 +50,12 @@ def new_atoms(
     rng, kinds = task.rng("location-scale draws"), (residuals, residuals[dear])
     drawn = np.concatenate([_drawn(task, points, rng) for points in kinds])
     some = rows[evenly(len(rows), _CONTEXTS)]
-    with torch.no_grad():
-        frame = head.frame(torch.as_tensor(task.history.contexts[some]))
-        placed = head.place(torch.as_tensor(drawn)[:, None], frame).numpy()
-    weights = _weights(task, residuals, drawn)
-    costs = _mean_costs(task, placed, weights, errors.each(some, _judged(task)))
+    costs = _mean_costs(
+        task,
+        _after(task, head, drawn, some),
+        _weights(task, residuals, drawn),
+        errors.each(some, _judged(task)),
+    )
     best = drawn[np.argsort(costs, kind="stable")[: task.config.starts]]
     middles = [
         centers(kinds[start % 2], task.scenarios, int(rng.integers(2**31)))
@@ -87,6 +88,12 @@ def best_sets(
     costs = _mean_costs(task, sets[:, None], weights, judged[None])
     best = np.argsort(costs, kind="stable")[:count]
     return list(zip(sets[best], weights[best], strict=True))
+
+
+def _after(task: Task, head: Any, atoms: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the scenarios (S, B, K, p) that sets of atoms (S, K, p) are on some rows."""
+    frame = head.frame(torch.as_tensor(task.history.contexts[rows]))
+    return np.asarray(head.place(torch.as_tensor(atoms)[:, None], frame))
 
 
 def _drawn(

@@ -88,12 +88,11 @@ def train_dynamic(
     """
     how: dict[str, Any] = {"huber": huber, "head": head}
     first = train_static(task, start, lambdas, rows, stage, fresh=fresh, **how)
-    bodies, kinds = first.bodies, _kinds(first.loss_nets)
-    leaders = [kinds.index(kind) for kind in range(max(kinds) + 1)]
-    nets = [first.loss_nets[s] for s in leaders]
-    buffers = [ReplayBuffer(buffer) for _ in leaders]
-    for shared, s in zip(buffers, leaders, strict=True):
-        shared.push(first.samples[s])
+    bodies, nets = first.bodies, list(dict.fromkeys(first.loss_nets))
+    kinds = [nets.index(net) for net in first.loss_nets]
+    buffers = [ReplayBuffer(buffer) for _ in nets]
+    for kind, shared in enumerate(buffers):
+        shared.push(first.samples[kinds.index(kind)])
     for t in range(1, rounds + 1):
         name = f"{stage} round {t}"
         labelled = sample(task, bodies, rows, f"{name} labels", head)
@@ -108,12 +107,6 @@ def train_dynamic(
     return DynamicResult(
         bodies, [nets[kind] for kind in kinds], [buffers[kind] for kind in kinds]
     )
-
-
-def _kinds(nets: Sequence[LossNet]) -> list[int]:
-    """Return which of the distinct Loss-Nets, numbered from 0, each one is."""
-    known: dict[int, int] = {}
-    return [known.setdefault(id(net), len(known)) for net in nets]
 
 
 def _epochs(most: int, first: Sequence[Samples], kept: Sequence[Samples]) -> int:

@@ -68,25 +68,6 @@ class Ensemble:
             return outputs.cpu()
         return tuple(part.cpu() for part in outputs)
 
-    def _called(self, *inputs: Tensor | None) -> Any:
-        if self._stacked and self._as_one:
-            axes = tuple(None if i is None else 0 for i in inputs)
-            try:
-                return vmap(self._call, in_dims=(0, 0, *axes))(
-                    self._params, self._buffers, *inputs
-                )
-            except (RuntimeError, ValueError, TypeError) as error:
-                # If the module itself is at fault, it will say so when called alone.
-                logger.info("members are called one after another: %s", error)
-                self._as_one = False
-        outputs = [
-            self._member(s)(*(None if i is None else i[s] for i in inputs))
-            for s in range(len(self))
-        ]
-        if isinstance(outputs[0], Tensor):
-            return torch.stack(outputs)
-        return tuple(torch.stack(part) for part in zip(*outputs, strict=True))
-
     @contextmanager
     def evaluating(self) -> Iterator[None]:
         """Let the members act as when they are used, not as when they learn."""
@@ -139,6 +120,25 @@ class Ensemble:
             mine.load_state_dict(values, strict=False)
             found.append(mine)
         return found
+
+    def _called(self, *inputs: Tensor | None) -> Any:
+        if self._stacked and self._as_one:
+            axes = tuple(None if i is None else 0 for i in inputs)
+            try:
+                return vmap(self._call, in_dims=(0, 0, *axes))(
+                    self._params, self._buffers, *inputs
+                )
+            except (RuntimeError, ValueError, TypeError) as error:
+                # If the module itself is at fault, it will say so when called alone.
+                logger.info("members are called one after another: %s", error)
+                self._as_one = False
+        outputs = [
+            self._member(s)(*(None if i is None else i[s] for i in inputs))
+            for s in range(len(self))
+        ]
+        if isinstance(outputs[0], Tensor):
+            return torch.stack(outputs)
+        return tuple(torch.stack(part) for part in zip(*outputs, strict=True))
 
     def _member(self, s: int) -> Callable[..., Any]:
         """Return a member to be called on its own."""

@@ -142,6 +142,24 @@ def agreement(said: Tensor) -> Tensor:
     return torch.where(apart > 0, shared / (shared + apart), 1.0)
 
 
+def skill_of(task: Task, network: Forecast, wanted: Tensor, late: np.ndarray) -> Tensor:
+    """Return how much of what bodies say is to be believed, (p,) from 0 to 1.
+
+    Of each number as much as they agree on, for their training differs by chance alone;
+    of that, the share that does best on the later rows: half way between its own and that
+    of all numbers, since a few rows say little of one.
+    """
+    if not len(late):
+        return torch.zeros_like(network.skill)
+    with torch.no_grad():
+        said = network.each(task.contexts[torch.as_tensor(late)])
+        agreed = agreement(said[..., 0, :])
+        told = [network.scaled(share * agreed * said.mean(0)) for share in _SHARES]
+    errors = torch.stack([_errors(network, one, wanted, late).mean(0) for one in told])
+    own, common = _SHARES[errors.argmin(0)], _SHARES[errors.mean(1).argmin()]
+    return agreed * (own + common) / 2
+
+
 def _fit(
     task: Task,
     targets: Sequence[np.ndarray],
@@ -183,7 +201,7 @@ def _fit(
     for fit in fits:
         fit.body.load_state_dict(fit.state)
     for network, target, held in zip(networks, targets, late, strict=True):
-        network.skill.copy_(_skill(task, network, torch.as_tensor(target), held))
+        network.skill.copy_(skill_of(task, network, torch.as_tensor(target), held))
         network.requires_grad_(False)
     return networks
 
@@ -218,24 +236,6 @@ class _BodyFit:
             held = float(self.errors(self._late, free).mean())
         if held < self._least:
             self._least, self.state = held, body.state_dict()
-
-
-def _skill(task: Task, network: Forecast, wanted: Tensor, late: np.ndarray) -> Tensor:
-    """Return how much of what bodies say is to be believed, (p,) from 0 to 1.
-
-    Of each number as much as they agree on, for their training differs by chance alone;
-    of that, the share that does best on the later rows: half way between its own and that
-    of all numbers, since a few rows say little of one.
-    """
-    if not len(late):
-        return torch.zeros_like(network.skill)
-    with torch.no_grad():
-        said = network.each(task.contexts[torch.as_tensor(late)])
-        agreed = agreement(said[..., 0, :])
-        told = [network.scaled(share * agreed * said.mean(0)) for share in _SHARES]
-    errors = torch.stack([_errors(network, one, wanted, late).mean(0) for one in told])
-    own, common = _SHARES[errors.argmin(0)], _SHARES[errors.mean(1).argmin()]
-    return agreed * (own + common) / 2
 
 
 def _errors(

@@ -92,11 +92,13 @@ def _body(body: nn.Module) -> Function | None:
     return None
 
 
-def _mean(bodies: list[Any]) -> Function:
-    """Return the mean of bodies of one make."""
-    if type(bodies[0]) is Recurrent:
+def _mean(bodies: list[Any]) -> Function | None:
+    """Return the mean of bodies; None where one has no function of arrays."""
+    if all(type(body) is Recurrent for body in bodies):
         return _recurrent(bodies)
-    each = [_feedforward(body) for body in bodies]
+    each = [one for body in bodies if (one := _body(body)) is not None]
+    if len(each) < len(bodies):
+        return None
     return lambda x: np.mean([one(x) for one in each], axis=0)
 
 
@@ -172,7 +174,8 @@ def _place(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
 def _forecast(forecast: nn.Module) -> Function | None:
     if type(forecast) is not Forecast:
         return None
-    body = _mean(list(forecast.bodies))
+    if (body := _mean(list(forecast.bodies))) is None:
+        return None
     center, spread = _array(forecast.center), _array(forecast.spread)
     offset, unit = _array(forecast.offset), _array(forecast.unit)
     skill = _array(forecast.skill)

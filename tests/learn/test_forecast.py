@@ -12,6 +12,7 @@ from pyomo_csg.learn.forecast import (
     agreement,
     fit_location_scale,
     residuals_of,
+    skill_of,
 )
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import Journal
@@ -138,8 +139,9 @@ def test_a_forecast_is_the_mean_of_its_networks():
 
     found = network(x).detach()
 
-    said = [body((x - 1) / 1)[:, 0] for body in network.bodies]
-    assert torch.allclose(found, 1 + sum(said) / 3)
+    standard = (x - network.center) / network.spread
+    said = sum(body(standard)[:, 0] for body in network.bodies) / 3
+    assert torch.allclose(found, network.offset + network.unit * said)
 
 
 def test_networks_agree_on_as_much_as_their_variance_has_in_common():
@@ -151,13 +153,18 @@ def test_networks_agree_on_as_much_as_their_variance_has_in_common():
     assert agreement(said[:1].expand(4, -1, -1)).tolist() == [1.0, 1.0, 1.0]
 
 
-def test_less_is_believed_of_what_later_rows_do_not_bear_out():
-    contexts, outcomes, _, _ = heteroscedastic(400)
-    noise = np.random.default_rng(1).normal(size=(400, 1))
-    task = task_on(contexts, np.hstack([outcomes[:, :1], noise]))
+@pytest.mark.parametrize(("size", "common"), [(0.5, 1.0), (2.0, 0.0)])
+def test_what_later_rows_deny_is_believed_half_as_much_as_all_numbers_are(size, common):
+    contexts = np.random.default_rng(0).normal(size=(40, 2)) * [1.0, size]
+    wanted = contexts * [1.0, -0.1]  # the second number moves the other way
+    task = task_on(contexts, wanted)
+    network = Forecast((2,), 2, (), False)
+    network.offset.zero_()
+    for body in network.bodies:
+        last = body.layers[-1]
+        last.weight.data.copy_(torch.diag(torch.as_tensor(task.spread)))
+        last.bias.data.copy_(torch.as_tensor(task.center))
 
-    (head,) = fit_location_scale(task, [np.arange(400)], "forecast")
+    found = skill_of(task, network, torch.as_tensor(wanted), np.arange(20, 40))
 
-    told, nothing = head.location.skill.tolist()
-    assert told > 0.9
-    assert nothing < 0.6
+    assert found.tolist() == pytest.approx([(1 + common) / 2, common / 2])

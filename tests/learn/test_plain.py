@@ -144,6 +144,12 @@ class Moved(OmegaHead):
         return 1 + self.omega(free)
 
 
+def with_doubled(forecast):
+    """Return a forecast whose last network may do as it likes."""
+    forecast.bodies[-1] = Doubled(3, (1, 2), (4,)).requires_grad_(False)
+    return forecast
+
+
 OTHERS = {
     "own body": (lambda: nn.Unflatten(-1, (3, 1)), OmegaHead),
     "derived body": (lambda: Doubled(3, (5, 2), (8,)), OmegaHead),
@@ -151,6 +157,12 @@ OTHERS = {
     "own location": (
         lambda: Constant((5, 2)),
         lambda o: LocationScaleHead(FromFunction(np.zeros_like), forecast(2, True), o),
+    ),
+    "derived body of a forecast": (
+        lambda: Constant((5, 2)),
+        lambda o: LocationScaleHead(
+            with_doubled(forecast(2, False)), forecast(2, True), o
+        ),
     ),
     "single precision": (lambda: Constant((5, 2)).float(), OmegaHead),
 }
