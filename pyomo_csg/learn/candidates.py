@@ -10,30 +10,23 @@ from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
-import torch
 from torch import nn
 
 from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.bodies import free_outcomes, new_body, widened
+from pyomo_csg.learn.charges import Charges
 from pyomo_csg.learn.critics import Followed, kept_followed
 from pyomo_csg.learn.descent import Schedule
 from pyomo_csg.learn.direct import Direct
 from pyomo_csg.learn.drawing import new_atoms, new_constants
 from pyomo_csg.learn.enlarging import enlarged
 from pyomo_csg.learn.folds import Folds
-from pyomo_csg.learn.forecast import fit_location_scale, new_head, residuals_of
+from pyomo_csg.learn.forecast import residuals_of
 from pyomo_csg.learn.judging import best_of
 from pyomo_csg.learn.keeping import kept
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.networks import LocationScaleHead
-from pyomo_csg.learn.outcomes import (
-    Alike,
-    Errors,
-    Likely,
-    Own,
-    Pool,
-    forest_weights,
-)
+from pyomo_csg.learn.outcomes import Alike, Errors, Likely, Own, Pool
 from pyomo_csg.learn.static import GRID, standard_lambda, train_static
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trust import examine
@@ -93,7 +86,7 @@ class Candidates:
         likely: list[Likely] | None = None,
     ):
         self._task, self._folds, self._kind, self._head = task, folds, kind, head
-        self._given = likely
+        self._charges = Charges(task, folds, head, likely)
 
     def each(self) -> Iterator[Candidate]:
         """Yield every candidate, once it is trained; the first solves nothing."""
@@ -112,34 +105,18 @@ class Candidates:
             return
         yield self.constant()
         if self._task.history.panels:
-            yield self._direct_atoms(self._forecasts)
+            yield self._direct_atoms(self._charges.forecasts)
             return
         if self._task.integer:
             yield self._from_one(mmd)
             return
         own = [Own(self._task.history.outcomes)] * len(self._folds)
-        yield self._direct("direct", mmd.bodies, self._likely, _FAR_FROM_MMD)
+        yield self._direct("direct", mmd.bodies, self._charges.likely, _FAR_FROM_MMD)
         yield self._direct("direct, near mmd", mmd.bodies, own, _NEAR_MMD)
 
     def judges(self) -> list[Errors | Alike | None]:
-        """Return what each part's decisions are charged for on held-out rows.
-
-        None for what did happen. Integer models and panels are judged on one part of the
-        history, where few outcomes would say more of themselves than of the candidates.
-        After panels every error counts that the forecast made there; else, what a forest
-        finds likely.
-        """
-        task, folds = self._task, self._folds
-        law_is_given = self._head is not None
-        if not law_is_given and not task.history.panels and task.integer:
-            return [Alike(task.history.outcomes, w, own=0.0) for w in self._alike]
-        if not law_is_given and not (task.history.panels and self.has_gradient):
-            return [None] * len(folds)
-        heads = self._forecasts if self._head is None else [self._head] * len(folds)
-        return [
-            self._errors(head, held if len(held) else rows)
-            for head, rows, held in zip(heads, folds.rows, folds.held_out, strict=True)
-        ]
+        """Return what each part's decisions are charged for on held-out rows."""
+        return self._charges.judges(self.has_gradient)
 
     @property
     def trusted(self) -> str | None:
@@ -251,7 +228,7 @@ class Candidates:
         wide = [widened(body, count, rng) for body in found]
         rate = self._task.config.task_rate / 2
         bodies = larger._finished(
-            "direct", wide, larger._likely, None, rate, together=True
+            "direct", wide, larger._charges.likely, None, rate, together=True
         )
         return self._candidate("direct", bodies)
 
@@ -264,11 +241,11 @@ class Candidates:
     def _with_scenarios(self, count: int) -> Candidates:
         """The same with another number of scenarios."""
         task = self._task.with_scenarios(count)
-        return Candidates(task, self._folds, self._kind, likely=self._likely)
+        return Candidates(task, self._folds, self._kind, likely=self._charges.likely)
 
     def _whole(self, name: str, bodies: Sequence[nn.Module]) -> list[nn.Module]:
         """Train on the task loss: first on the relaxation, then with the integers."""
-        rate, likely = self._task.config.task_rate / 2, self._likely
+        rate, likely = self._task.config.task_rate / 2, self._charges.likely
         relaxed = self._direct(
             f"{name}, relaxed", bodies, likely, _FAR_FROM_MMD, self._relaxed
         )
@@ -278,7 +255,7 @@ class Candidates:
     def _direct_atoms(self, heads: Sequence[Any]) -> Candidate:
         """Constant atoms in units of location and scale, on the task loss."""
         pairs = list(zip(heads, self._folds.rows, strict=True))
-        likely = [self._errors(head, rows) for head, rows in pairs]
+        likely = [self._charges.errors(head, rows) for head, rows in pairs]
         parts = zip(pairs, likely, strict=True)
         starts = (new_atoms(self._task, *pair, errors) for pair, errors in parts)
         bodies = list(chain.from_iterable(starts))
@@ -377,44 +354,6 @@ class Candidates:
         model = self._task.oracle.two_stage.copied().model
         pyo.TransformationFactory("core.relax_integer_vars").apply_to(model)
         return self._task.oracle.on(model)
-
-    @cached_property
-    def _likely(self) -> list[Likely]:
-        """What may happen after the contexts."""
-        if self._given is not None:
-            return self._given
-        return [Alike(self._task.history.outcomes, weights) for weights in self._alike]
-
-    @cached_property
-    def _alike(self) -> list[np.ndarray]:
-        """How much outcomes count after contexts (n, n), by forests on the parts."""
-        task, outcomes = self._task, self._task.history.outcomes
-        seed = int(task.rng("forest").integers(2**31))
-        return [
-            forest_weights(task.history.contexts, outcomes, rows, seed)
-            for rows in self._folds.rows
-        ]
-
-    def _errors(self, head: LocationScaleHead, rows: np.ndarray) -> Errors:
-        """What may happen by a forecast and its errors on some rows."""
-        task = self._task
-        return Errors(
-            head.frame(torch.as_tensor(task.history.contexts)).numpy(),
-            residuals_of(task, head, rows),
-            task.omega.lower.numpy(),
-            task.omega.upper.numpy(),
-        )
-
-    @cached_property
-    def _forecasts(self) -> list[LocationScaleHead]:
-        rows = self._folds.rows
-        heads: Any = kept(
-            self._task,
-            "forecast",
-            [new_head(self._task) for _ in rows],
-            lambda: fit_location_scale(self._task, rows, "forecast"),
-        )
-        return list(heads)
 
     def _followers(self, mmd: Candidate) -> list[Candidate]:
         """Networks that follow a Loss-Net, one for each lambda of a grid."""

@@ -12,7 +12,7 @@ from collections import Counter
 
 import highspy
 
-from pyomo_csg.learn import candidates, descent, methods
+from pyomo_csg.learn import charges, descent, methods
 from pyomo_csg.solve.oracle import Oracle
 
 _OTHER_CALLS = (
@@ -57,7 +57,7 @@ class Clock:
             self._door(highspy.Highs, name, CALLS)
         self._door(descent, "_descend", TORCH)
         self._door(Oracle, "_run", OURS)
-        for module in (candidates, methods):
+        for module in (charges, methods):
             self._door(module, "forest_weights", FORESTS)
         self._start = time.process_time()
         return self
