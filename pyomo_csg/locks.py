@@ -8,6 +8,22 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+_ancestors = 0
+
+
+def forks() -> int:
+    """Return a number that is another in a forked child, sooner than its process's own."""
+    return _ancestors
+
+
+def _forked() -> None:
+    global _ancestors
+    _ancestors += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
 
 def process_wide_lock() -> Any:
     """Return a lock to keep for as long as the process lives.

@@ -219,6 +219,8 @@ def learn(
     task: Task, method: str, regularization: Any, kind: Any, head: Any = None
 ) -> Found:
     """Return the network that a method finds, and what it compared on the way."""
+    if method != "mmd":  # which solves nothing
+        task.rehearse()
     if method == "auto":
         return learn_auto(task, kind, head)
     return Method(task, method, regularization, kind, head).learn()

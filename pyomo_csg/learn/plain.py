@@ -71,7 +71,7 @@ def plain(network: TaskNet) -> Generator | None:
 
 def _is_at_hand(name: str, tensor: Tensor) -> bool:
     kinds: tuple[torch.dtype, ...] = torch.float64, torch.bool
-    if ".lstm." in name:  # which has single precision, and has double here
+    if ".lstm." in name:
         kinds = torch.float64, torch.float32
     return tensor.dtype in kinds and tensor.device.type == "cpu"
 
@@ -82,24 +82,28 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 def _body(body: nn.Module) -> Function | None:
     # By their very class: one derived from it may do as it likes.
-    if type(body) is Feedforward:
-        return _feedforward(body)
     if type(body) is Recurrent:
-        return _recurrent([body])
-    if type(body) is Constant:
-        free = _array(body.free)
-        return lambda x: np.broadcast_to(free, (len(x), *free.shape))
-    return None
+        alone = _recurrent([body])
+        return lambda x: alone(x[None])[0]
+    return _SINGLE[type(body)](body) if type(body) in _SINGLE else None
 
 
-def _mean(bodies: list[Any]) -> Function | None:
-    """Return the mean of bodies; None where one has no function of arrays."""
+def _each(bodies: list[Any]) -> Function | None:
+    """Return the function of contexts (S, B, ...), an array for each body.
+
+    It gives free numbers (S, B, K, p). None where a body has no function of arrays.
+    """
     if all(type(body) is Recurrent for body in bodies):
         return _recurrent(bodies)
     each = [one for body in bodies if (one := _body(body)) is not None]
     if len(each) < len(bodies):
         return None
-    return lambda x: np.mean([one(x) for one in each], axis=0)
+    return lambda x: np.stack([one(mine) for one, mine in zip(each, x, strict=True)])
+
+
+def _constant(body: Constant) -> Function:
+    free = _array(body.free)
+    return lambda x: np.broadcast_to(free, (len(x), *free.shape))
 
 
 def _feedforward(body: Feedforward) -> Function:
@@ -114,21 +118,31 @@ def _feedforward(body: Feedforward) -> Function:
     return forward
 
 
+_SINGLE: dict[type, Callable[[Any], Function]] = {
+    Constant: _constant,
+    Feedforward: _feedforward,
+}
+
+
 def _recurrent(bodies: list[Recurrent]) -> Function:
-    """Return the mean of LSTMs of one size, which go through the steps together."""
+    """Return LSTMs of one size, which go through the steps together."""
     heads = [_feedforward(body.head) for body in bodies]
     parts = [[_array(one).T for one in body.lstm.parameters()] for body in bodies]
-    size = bodies[0].lstm.hidden_size
+    size, kind = bodies[0].lstm.hidden_size, parts[0][0].dtype
     # All four gates by one tanh: a sigmoid is (1 + tanh(x / 2)) / 2.
-    slope = np.repeat([0.5, 0.5, 1.0, 0.5], size)
-    level = 1.0 - slope
+    slopes = np.repeat(np.array([0.5, 0.5, 1.0, 0.5], kind), size)
 
     def forward(x: np.ndarray) -> np.ndarray:
-        given = _given(parts, x) * slope
-        back = np.stack([returning for _, returning, *_ in parts]) * slope
-        state, memory = np.zeros((2, len(bodies), len(x), size))
-        gates = np.empty((len(bodies), len(x), 4 * size))
+        entering, back, bias, other = (
+            np.stack(one) for one in zip(*parts, strict=True)
+        )
+        given = _given(entering, bias + other, x.astype(kind)) * slopes
+        back *= slopes
+        gates = np.empty(given.shape[1:], kind)
+        slope = np.array(np.broadcast_to(slopes, gates.shape))  # sooner than one row
+        level = 1 - slope
         take, keep, new, show = np.split(gates, 4, axis=-1)  # which see it change
+        state, memory, fresh = np.zeros((3, *take.shape), kind)
         for step in given:
             np.matmul(state, back, out=gates)
             gates += step
@@ -136,20 +150,22 @@ def _recurrent(bodies: list[Recurrent]) -> Function:
             gates *= slope
             gates += level
             memory *= keep
-            memory += take * new
+            np.multiply(take, new, out=fresh)
+            memory += fresh
             np.tanh(memory, out=state)
             state *= show
-        told = [head(one) for head, one in zip(heads, state, strict=True)]
-        return np.mean(told, axis=0)
+        ends = state.astype(float)
+        return np.stack([head(end) for head, end in zip(heads, ends, strict=True)])
 
     return forward
 
 
-def _given(parts: list[list[np.ndarray]], x: np.ndarray) -> np.ndarray:
-    """Return what panels (B, W, d) add to the gates of some LSTMs: (W, S, B, 4 H)."""
-    entering, _, bias, other = (np.hstack(part) for part in zip(*parts, strict=True))
-    given = x.swapaxes(0, 1) @ entering + bias + other
-    return given.reshape(*given.shape[:2], len(parts), -1).swapaxes(1, 2)
+def _given(entering: np.ndarray, bias: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return what panels (S, B, W, d) add to the gates of LSTMs: (W, S, B, 4 H)."""
+    networks, cases, steps, inputs = x.shape
+    given = x.reshape(networks, -1, inputs) @ entering + bias[:, None]
+    given = given.reshape(networks, cases, steps, -1)
+    return np.ascontiguousarray(given.transpose(2, 0, 1, 3))
 
 
 def _place(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
@@ -159,31 +175,50 @@ def _place(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
         return lambda free, x: omega(free)
     if type(head) is not LocationScaleHead:
         return None
-    location, scale = _forecast(head.location), _forecast(head.scale)
-    if location is None or scale is None:
+    frame = _frame([head.location, head.scale])
+    if frame is None:
         return None
     lower, upper = _array(head.omega.lower), _array(head.omega.upper)
 
     def place(free: np.ndarray, x: np.ndarray) -> np.ndarray:
-        moved = location(x)[:, None] + scale(x)[:, None] * free
+        location, scale = frame(x)
+        moved = location[:, None] + scale[:, None] * free
         return np.minimum(np.maximum(moved, lower), upper)
 
     return place
 
 
-def _forecast(forecast: nn.Module) -> Function | None:
-    if type(forecast) is not Forecast:
+def _frame(forecasts: list[Any]) -> Callable[[np.ndarray], list[np.ndarray]] | None:
+    """Return what forecasts say (B, p) of contexts, all their networks asked at once."""
+    if not all(type(forecast) is Forecast for forecast in forecasts):
         return None
-    if (body := _mean(list(forecast.bodies))) is None:
+    each = _each([body for forecast in forecasts for body in forecast.bodies])
+    if each is None:
         return None
-    center, spread = _array(forecast.center), _array(forecast.spread)
+    sizes = [len(forecast.bodies) for forecast in forecasts]
+    ends = np.cumsum(sizes)[:-1]
+    scaled = [_scaled(forecast) for forecast in forecasts]
+    views = [(_array(one.center), _array(one.spread)) for one in forecasts]
+
+    def frame(x: np.ndarray) -> list[np.ndarray]:
+        seen = np.stack([(x - center) / spread for center, spread in views])
+        said = np.split(each(seen.repeat(sizes, axis=0)), ends)
+        return [
+            scale(one.mean(axis=0)) for scale, one in zip(scaled, said, strict=True)
+        ]
+
+    return frame
+
+
+def _scaled(forecast: Forecast) -> Function:
+    """Return the function from what a forecast's networks say in the mean (B, 1, p)."""
     offset, unit = _array(forecast.offset), _array(forecast.unit)
     skill = _array(forecast.skill)
 
-    def forward(x: np.ndarray) -> np.ndarray:
-        moved = body((x - center) / spread)[:, 0] * skill
+    def scaled(free: np.ndarray) -> np.ndarray:
+        moved = free[:, 0] * skill
         if forecast.positive:
             return offset * np.exp(2.5 * np.tanh(moved / 2.5))
         return offset + unit * moved
 
-    return forward
+    return scaled

@@ -20,8 +20,11 @@ from pyomo_csg.learn.history import History
 from pyomo_csg.learn.kernels import mmd_loss, trainable_kernel_of
 from pyomo_csg.learn.networks import OmegaHead, TaskNet, evaluating, scenarios_of
 from pyomo_csg.learn.omega import Omega, omega_of, spread_of
+from pyomo_csg.learn.outcomes import evenly
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.solve import Oracle
+
+_SETS, _INTEGER_SETS, _TRIED = 64, 8, 256  # decisions and outcomes to rehearse
 
 
 class Task:
@@ -75,6 +78,14 @@ class Task:
         self.kernel = trainable_kernel_of(config.kernel, numbers, config.bandwidth)
         raw = config.units == "raw"
         self.unit = torch.ones_like(self.omega.spread) if raw else self.omega.spread
+
+    def rehearse(self) -> None:
+        """Let the oracle find once what every batch of programs would find again."""
+        outcomes, rng = self.history.outcomes, self.rng("rehearsal")
+        sets = _INTEGER_SETS if self.integer else _SETS
+        picked = rng.integers(len(outcomes), size=(sets, self.scenarios))
+        tried = outcomes[evenly(len(outcomes), _TRIED)]
+        self.oracle.rehearse(outcomes[picked], tried)
 
     def with_scenarios(self, count: int) -> Task:
         """Return the same task with another number of scenarios."""

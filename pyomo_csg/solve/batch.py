@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 import threading
 import uuid
@@ -23,7 +22,8 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from pyomo_csg.errors import SolveError
-from pyomo_csg.locks import process_wide_lock
+from pyomo_csg.locks import forks, process_wide_lock
+from pyomo_csg.solve.bases import Basis
 from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.engine import Stats
 from pyomo_csg.solve.highs_engine import HighsEngine
@@ -59,6 +59,8 @@ class Recipe:
         By which a worker knows the engine again.
     bases : dict
         Which the engines of all threads share; it does not leave the process.
+    known : tuple of Basis
+        Of the recourse, which every engine starts with.
     """
 
     solver: str
@@ -67,6 +69,7 @@ class Recipe:
     model: bytes | None = None
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
     bases: dict[int, dict[int, Any]] = field(default_factory=dict, repr=False)
+    known: tuple[Basis, ...] = field(default=(), repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "bases": {}}
@@ -74,7 +77,7 @@ class Recipe:
     def engine(self) -> Any:
         """Make the engine."""
         if self.compiled is not None:
-            return HighsEngine(self.compiled, self.options, self.bases)
+            return HighsEngine(self.compiled, self.options, self.bases, self.known)
         from pyomo_csg.solve.case_by_case import CaseByCase
 
         assert self.model is not None
@@ -136,12 +139,19 @@ class Batch:
         self._recipe = recipe
         self._workers = workers
         self._executor = executor
-        self._lock, self._process = threading.Lock(), os.getpid()
+        self._lock, self._forks = threading.Lock(), forks()
         if executor is None and workers > 1:
             # HiGHS runs outside Python's lock; Pyomo's interfaces share global state.
             pool: Any = ThreadPoolExecutor if recipe.compiled else ProcessPoolExecutor
             self._executor = pool(workers)
         self.stats = Stats()
+
+    def rehearse(self, *arrays: np.ndarray) -> None:
+        """Have all engines to come know the recourse's bases that some cases have."""
+        if self._recipe.compiled is not None:
+            engine = replace(self._recipe, bases={}, known=()).engine()
+            self._recipe = replace(self._recipe, known=engine.rehearsed(*arrays))
+            self.count(engine.stats.taken())
 
     def run(
         self,
@@ -229,12 +239,12 @@ class Batch:
 
     def _settle_in(self) -> None:
         """Take workers of this process's own, where it was forked: it has none of them."""
-        if self._process == os.getpid():
+        if self._forks == forks():
             return
         self._lock = threading.Lock()
         if isinstance(self._executor, ThreadPoolExecutor | ProcessPoolExecutor):
             self._executor = pool_like(self._executor)
-        self._process = os.getpid()
+        self._forks = forks()
 
     def _is_short(self, count: int, method: str) -> bool:
         """Whether to answer at once, in this thread: there would be a single chunk."""

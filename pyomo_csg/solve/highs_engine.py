@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pyomo_csg.solve.assembly import Blocks, evaluate
+from pyomo_csg.solve.bases import Basis
 from pyomo_csg.solve.compiling import CompiledModel
 from pyomo_csg.solve.engine import (
     Found,
@@ -44,6 +45,8 @@ class HighsEngine:
         Of HiGHS.
     bases : dict, optional
         Bases of linear programs by K and by the case's key; engines may share it.
+    known : sequence of Basis, optional
+        Of the recourse, as :meth:`rehearsed` returns them.
 
     Notes
     -----
@@ -56,13 +59,18 @@ class HighsEngine:
         compiled: CompiledModel,
         options: Mapping[str, Any],
         bases: dict[int, dict[int, Any]] | None = None,
+        known: Sequence[Basis] = (),
     ):
         self._compiled = compiled
         self._bases = {} if bases is None else bases
         self._options = options
         self.stats = Stats()
-        recourse: Any = QuadraticRecourse if compiled.quadratic else RecourseSolver
-        self._recourse = recourse(compiled, self.stats, options)
+        context = compiled, self.stats, options
+        self._recourse: Any = (
+            QuadraticRecourse(*context)
+            if compiled.quadratic
+            else RecourseSolver(*context, known)
+        )
         self._strategies: dict[int, Strategy] = {}
         self._linear: dict[int, LinearStrategy] = {}
 
@@ -107,6 +115,23 @@ class HighsEngine:
         movement = value_movement(self._compiled, found, weights)
         gradient = movement.pulled_back(self._compiled, zeta)
         return gradient, self._is_smooth(found, blocks)
+
+    def rehearsed(
+        self, scenarios: np.ndarray, weights: np.ndarray, outcomes: np.ndarray
+    ) -> tuple[Basis, ...]:
+        """Return the bases by which the recourse answers outcomes (m, p).
+
+        Decisions are those on scenarios (n, K, p). There are none where each case of the
+        recourse has to be solved.
+        """
+        if self._compiled.quadratic or not self._recourse.caches:
+            return ()
+        decisions, *_ = self.solve(scenarios, weights, gradient=False)
+        made = decisions[np.isfinite(decisions).all(axis=1)]
+        self.costs(
+            np.repeat(made, len(outcomes), axis=0), np.tile(outcomes, (len(made), 1))
+        )
+        return self._recourse.known
 
     def losses(
         self,

@@ -84,6 +84,7 @@ class Oracle:
     """
 
     _compiled: CompiledModel | None = None
+    _rehearsal: tuple[np.ndarray, np.ndarray] | None = None
 
     def __init__(
         self,
@@ -110,11 +111,17 @@ class Oracle:
     def __reduce__(self) -> Any:
         solver, _, workers, options = self._settings
         model = cloudpickle.dumps(self.two_stage.model)
-        return _unpickled, (type(self), model, solver, workers, options)
+        settings = solver, None, workers, options
+        return _unpickled, (type(self), model, settings, self._rehearsal)
 
     def on(self, model: BlockData) -> Oracle:
         """Return an oracle of another annotated model, solved in the same way."""
-        return Oracle(model, *self._settings)
+        return Oracle(model, *self._settings)._rehearsed(self._rehearsal)
+
+    def _rehearsed(self, cases: tuple[np.ndarray, np.ndarray] | None) -> Oracle:
+        if cases is not None:
+            self.rehearse(*cases)
+        return self
 
     @property
     def stats(self) -> Stats:
@@ -267,6 +274,26 @@ class Oracle:
             troubles, on_error, lambda i: self._recourse_program(ys[i], omegas[i])
         )
         return costs
+
+    def rehearse(self, scenarios: Any, outcomes: Any) -> None:
+        """Learn from some cases by which bases the recourse answers.
+
+        With ``fresh=True`` every batch would find them again. Answers then depend, in
+        their last bits, on what was rehearsed, and on nothing else.
+
+        Parameters
+        ----------
+        scenarios : array (n, K, p)
+            Whose decisions are tried on the outcomes.
+        outcomes : array (m, p)
+        """
+        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
+        zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
+        shares = doors.check("weights", batch_of_weights, None, zetas)
+        omegas = doors.check("outcomes", batch_of_outcomes, self.two_stage, outcomes)
+        doors.close()
+        self._rehearsal = zetas, omegas
+        self._batch.rehearse(zetas, shares, omegas)
 
     def loss_gradient(
         self,
@@ -463,9 +490,12 @@ class Oracle:
 
 
 def _unpickled(
-    kind: type[Oracle], model: bytes, solver: str, workers: int, options: Any
+    kind: type[Oracle],
+    model: bytes,
+    settings: tuple[Any, ...],
+    rehearsal: tuple[np.ndarray, np.ndarray] | None,
 ) -> Oracle:
-    return kind(cloudpickle.loads(model), solver, None, workers, options)
+    return kind(cloudpickle.loads(model), *settings)._rehearsed(rehearsal)
 
 
 def _problems(solver: Any, executor: Any, workers: Any, options: Any) -> list[str]:

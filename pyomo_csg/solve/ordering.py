@@ -28,20 +28,17 @@ def in_order(arrays: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     >>> in_order([np.array([[3.0], [1.0], [3.0], [2.0]])])
     (array([1, 3, 0]), array([2, 0, 2, 1]))
     """
-    rows = _rows(arrays)
-    first: dict[bytes, int] = {}
-    for case, row in enumerate(rows):
-        first.setdefault(row, case)
-    ordered = sorted(first)
-    place = {row: i for i, row in enumerate(ordered)}
-    cases = np.array([first[row] for row in ordered])
-    return cases, np.array([place[row] for row in rows])
+    _, cases, places = np.unique(_rows(arrays), return_index=True, return_inverse=True)
+    return cases, places
 
 
-def _rows(arrays: list[np.ndarray]) -> list[bytes]:
-    """Return each case as bytes: high ones first, so that what is near stays near."""
+def _rows(arrays: list[np.ndarray]) -> np.ndarray:
+    """Return each case as its bytes: high ones first, so that what is near stays near."""
     parts = [
-        array.astype(array.dtype.newbyteorder(">")).reshape(len(array), -1)
+        np.ascontiguousarray(array, array.dtype.newbyteorder(">"))
+        .reshape(len(array), -1)
+        .view(np.uint8)
         for array in arrays
     ]
-    return [b"".join(map(bytes, row)) for row in zip(*parts, strict=True)]
+    rows = np.concatenate(parts, axis=1)
+    return rows.view(f"V{rows.shape[1]}").ravel()

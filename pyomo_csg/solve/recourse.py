@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from pyomo_csg.solve.recourse_layout import RecourseLayout
 from pyomo_csg.solve.sensitivity import basics_of, is_degenerate
 
 _MOST_BASES = 512
+_MOST_NUMBERS = 1_000_000  # in the bases that engines hand to each other
 _TRIALS, _WORTH = 40, 3  # after so many bases, each must have answered so many cases
 _ROW = 1e-9
 _PRICE = 1e-12  # relative to the largest cost: below it a price is none
@@ -86,10 +88,16 @@ class RecourseSolver:
     stats : Stats
     options : mapping
         Of HiGHS.
+    known : sequence of Basis, optional
+        Bases that were optimal for others of the model's cases.
     """
 
     def __init__(
-        self, compiled: CompiledModel, stats: Stats, options: Mapping[str, Any]
+        self,
+        compiled: CompiledModel,
+        stats: Stats,
+        options: Mapping[str, Any],
+        known: Sequence[Basis] = (),
     ):
         self._compiled = compiled
         self._stats = stats
@@ -107,8 +115,15 @@ class RecourseSolver:
             and compiled.recourse_rows.entries.certain_at(self.layout.recourse)
             and compiled.recourse_cost.linear.certain_at(self.layout.recourse_columns)
         )
-        self._bases: list[Basis] = []
+        self._bases = [replace(basis) for basis in known]  # which count their hits
         self._matrix: np.ndarray | None = None
+
+    @property
+    def known(self) -> tuple[Basis, ...]:
+        """The bases that fit most cases so far, as many as are small in all."""
+        bases = sorted(self._bases, key=lambda basis: -basis.hits)
+        numbers = np.cumsum([basis.response.size for basis in bases], dtype=int)
+        return tuple(bases[: int(np.searchsorted(numbers, _MOST_NUMBERS, "right"))])
 
     def costs(
         self, decisions: np.ndarray, outcomes: np.ndarray

@@ -50,6 +50,7 @@ OF_SCENARIOS = {
     "Oracle.solve": lambda s, z: s.oracle.solve(z),
     "Oracle.loss": lambda s, z: s.oracle.loss(z, [[1.0]]),
     "Oracle.loss_gradient": lambda s, z: s.oracle.loss_gradient(z, [[1.0]]),
+    "Oracle.rehearse": lambda s, z: s.oracle.rehearse(z, [[1.0]]),
     "csg.extensive_form": lambda s, z: transformed(s, "extensive_form", scenarios=z),
     "TwoStageModel.to_mpisppy": lambda s, z: csg.TwoStageModel(s.model).to_mpisppy(z),
 }

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import pyomo_csg as csg
-from models import cep1, newsvendor
+from models import cep1, mnv, newsvendor
 from pyomo_csg.solve import batch as batches
 from tests.solve.test_faults import no_complete_recourse
 from tests.solve.test_oracle import batch
@@ -231,21 +232,67 @@ def test_a_long_batch_shows_a_bar(capfd, monkeypatch):
     assert capfd.readouterr().err == ""
 
 
+def fresh_answers(oracle, zetas, omegas):
+    """Return the bytes of all that an oracle says."""
+    many, how = np.stack([omegas, omegas[::-1]], axis=1), {"progress": False}
+    solution = oracle.solve(zetas, fresh=True, **how)
+    slopes = oracle.loss_gradient(zetas, many, fresh=True, **how)
+    losses = oracle.loss(zetas, omegas, fresh=True, **how)
+    costs = oracle.cost(solution.decision, omegas, fresh=True, **how)
+    found = (solution.decision, solution.value, slopes.gradient, losses, costs)
+    return [array.tobytes() for array in found]
+
+
 @pytest.mark.parametrize("build", [newsvendor.build, cep1.build])
-def test_fresh_answers_are_the_same_to_the_last_bit_whatever_came_before(build):
+@pytest.mark.parametrize("rehearsed", [0, 20])
+def test_fresh_answers_are_the_same_to_the_last_bit_whatever_came_before(
+    build, rehearsed
+):
     zetas, omegas = batch(build(), count=300)
-    many = np.stack([omegas, omegas[::-1]], axis=1)
 
-    def answers(oracle):
-        solution = oracle.solve(zetas, fresh=True, progress=False)
-        slopes = oracle.loss_gradient(zetas, many, fresh=True, progress=False)
-        losses = oracle.loss(zetas, omegas, fresh=True, progress=False)
-        costs = oracle.cost(solution.decision, omegas, fresh=True, progress=False)
-        found = (solution.decision, solution.value, slopes.gradient, losses, costs)
-        return [array.tobytes() for array in found]
+    def oracle(workers=1):
+        made = csg.Oracle(build(), workers=workers)
+        if rehearsed:
+            made.rehearse(zetas[:rehearsed], omegas)
+        return made
 
-    oracle = csg.Oracle(build())
-    first = answers(oracle)
-    oracle.loss(zetas[::-1], omegas, progress=False)
-    assert answers(oracle) == first
-    assert answers(csg.Oracle(build(), workers=2)) == first
+    one = oracle()
+    first = fresh_answers(one, zetas, omegas)
+    one.loss(zetas[::-1], omegas, progress=False)
+    assert fresh_answers(one, zetas, omegas) == first
+    assert fresh_answers(oracle(workers=2), zetas, omegas) == first
+    assert fresh_answers(pickle.loads(pickle.dumps(one)), zetas, omegas) == first
+
+
+def test_what_was_rehearsed_is_not_solved_again():
+    zetas, omegas = batch(cep1.build(), count=40)
+    plain, rehearsed = csg.Oracle(cep1.build()), csg.Oracle(cep1.build())
+    decisions = np.repeat(plain.solve(zetas).decision, 40, axis=0)
+    outcomes = np.tile(omegas, (40, 1))
+    rehearsed.rehearse(zetas, omegas)
+    before = plain.stats.solves, rehearsed.stats.solves
+    costs = [o.cost(decisions, outcomes, fresh=True) for o in (plain, rehearsed)]
+    np.testing.assert_allclose(*costs, rtol=1e-12)
+    assert plain.stats.solves - before[0] > 10
+    assert rehearsed.stats.solves == before[1]
+
+
+def test_a_rehearsal_serves_worker_processes():
+    zetas, omegas = batch(cep1.build(), count=40)
+    decisions = csg.Oracle(cep1.build()).solve(zetas).decision
+    with ProcessPoolExecutor(1) as executor:
+        oracle = csg.Oracle(cep1.build(), executor=executor)
+        oracle.rehearse(zetas, omegas)
+        before = oracle.stats.solves
+        oracle.cost(np.repeat(decisions, 40, 0), np.tile(omegas, (40, 1)), fresh=True)
+        assert oracle.stats.solves == before
+
+
+@pytest.mark.parametrize(
+    ("build", "solver"), [(mnv.build, "highs"), (newsvendor.build, "appsi_highs")]
+)
+def test_a_recourse_that_is_solved_case_by_case_needs_no_rehearsal(build, solver):
+    zetas, omegas = batch(build(), count=4)
+    oracle = csg.Oracle(build(), solver)
+    oracle.rehearse(zetas, omegas)
+    assert oracle.stats.solves == 0
