@@ -6,7 +6,8 @@
 
 Results are kept in ``results/``, a file a row and trial: the same command goes on where
 it was stopped, also within a long fit. Tables and figures are made of all that is there
-with as many contexts and pairs.
+with as many contexts and pairs, and beside them goes an archive of it: where ``--out`` has
+one, as ``docs/results`` does, its rows need not be fitted again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # where models/ lies
 
 import figures
 import torch
+from archive import pack, unpack
 from experiment import Experiment
 from methods import METHODS, QUICK, Fitting, Unit, units
 from page import report
@@ -142,9 +144,13 @@ def main() -> None:
         experiment = chosen(arguments, name)
         kind, ending = ("quick", "_quick") if arguments.quick else ("full", "")
         store = Store(arguments.results / kind / name, experiment)
+        kept = out / f"{name}{ending}.zip"
+        if count := unpack(kept, store):
+            print(f"{name}: {count} results are taken from {kept}")
         if arguments.run:
             run(experiment, methods, store, arguments.workers)
         print(report(experiment, methods, store, out, name + ending))
+        pack(store, kept)
         if name == "newsvendor" and arguments.illustrate:
             picture = out / f"newsvendor_scenarios{ending}.png"
             figures.newsvendor_scenarios(experiment, picture, arguments.workers)

@@ -53,6 +53,23 @@ class Store:
         """Write why there is no row; the next run tries it again."""
         self._write(unit, trial, failure=reason)
 
+    def results(self) -> list[tuple[str, Path]]:
+        """Return the names and files of all costs that are there, whatever their settings."""
+        return [
+            (file.stem, file)
+            for file in sorted(self.folder.glob("*.csv"))
+            if file.with_suffix(".json").exists()
+        ]
+
+    def note(self, name: str) -> dict[str, Any]:
+        """Return what is kept beside the costs of that name."""
+        return json.loads((self.folder / f"{name}.json").read_text())
+
+    def put(self, name: str, costs: str, note: dict[str, Any]) -> None:
+        """Write costs and their note as another store had them."""
+        write_whole(self.folder / f"{name}.csv", costs.encode())
+        write_whole(self.folder / f"{name}.json", json.dumps(note, indent=1).encode())
+
     def checkpoint(self, unit: Unit, trial: int) -> Path:
         """Return the folder of a fit under way, which is gone once its row is kept."""
         made = "{contexts}-{pairs}".format(**self._made_with)

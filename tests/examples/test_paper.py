@@ -315,3 +315,42 @@ def test_every_lambda_and_k_of_the_paper_is_run(driver):
         rows = theirs[theirs.method != "EV"]
         assert len(ours) == len(rows)
         assert set(rows.scenarios) == set(experiment.counts)
+
+
+def test_a_packed_experiment_goes_on_elsewhere(
+    driver, store, experiment, rows, tmp_path
+):
+    archive, path = driver("archive"), tmp_path / "rows.zip"
+    add_trial(store, "SAA", 0.5)
+    archive.pack(store, path)
+    other = driver("store").Store(tmp_path / "elsewhere", experiment)
+    assert archive.unpack(path, other) == 4
+    assert [other.has(unit, 1) for unit in rows] == [False, True, False]
+    here, there = (one.evaluation(rows, range(2)) for one in (store, other))
+    pd.testing.assert_frame_equal(there.gaps, here.gaps, rtol=1e-7)
+    pd.testing.assert_frame_equal(there.reference, here.reference, rtol=1e-2)
+    assert there.records["seconds"].to_numpy() == pytest.approx(
+        here.records["seconds"].to_numpy(), rel=1e-2
+    )
+    fits = [one.seconds(rows[2], range(2)) for one in (store, other)]
+    assert fits[0] == fits[1]
+
+
+def test_what_is_there_is_not_replaced_by_an_archive(driver, store, rows, tmp_path):
+    archive, path = driver("archive"), tmp_path / "rows.zip"
+    archive.pack(store, path)
+    add_trial(store, "SAA", 0.5)
+    before = store.evaluation(rows, range(2)).costs
+    assert archive.unpack(path, store) == 0
+    pd.testing.assert_frame_equal(store.evaluation(rows, range(2)).costs, before)
+
+
+def test_the_driver_goes_on_from_an_archive_and_loses_nothing_of_it(results, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(results[0], out, ignore=shutil.ignore_patterns("quick"))
+    path = out / "newsvendor_quick.zip"
+    before = path.read_bytes()
+    again = run(tmp_path / "fresh", "--methods", "EV", "SAA", "--out", str(out))
+    assert "3 results are taken from" in again.stdout
+    assert "newsvendor: 0 policy" in again.stderr  # nothing was fitted
+    assert path.read_bytes() == before  # the row that was not asked for, too
