@@ -24,7 +24,7 @@ from pyomo_csg.learn.outcomes import evenly
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.solve import Oracle
 
-_SETS, _INTEGER_SETS, _TRIED = 64, 8, 256  # decisions and outcomes to rehearse
+_SETS, _TRIED = 64, 256  # decisions and outcomes to rehearse
 
 
 class Task:
@@ -82,8 +82,7 @@ class Task:
     def rehearse(self) -> None:
         """Let the oracle find once what every batch of programs would find again."""
         outcomes, rng = self.history.outcomes, self.rng("rehearsal")
-        sets = _INTEGER_SETS if self.integer else _SETS
-        picked = rng.integers(len(outcomes), size=(sets, self.scenarios))
+        picked = rng.integers(len(outcomes), size=(_SETS, self.scenarios))
         tried = outcomes[evenly(len(outcomes), _TRIED)]
         self.oracle.rehearse(outcomes[picked], tried)
 

@@ -121,13 +121,18 @@ class HighsEngine:
     ) -> tuple[Basis, ...]:
         """Return the bases by which the recourse answers outcomes (m, p).
 
-        Decisions are those on scenarios (n, K, p). There are none where each case of the
-        recourse has to be solved.
+        Decisions are those on scenarios (n, K, p), integers taken as continuous. There are
+        none where each case of the recourse has to be solved.
         """
         if self._compiled.quadratic or not self._recourse.caches:
             return ()
-        decisions, *_ = self.solve(scenarios, weights, gradient=False)
-        made = decisions[np.isfinite(decisions).all(axis=1)]
+        blocks = evaluate(self._compiled, scenarios)
+        good = np.flatnonzero(~blocks.unusable())
+        if not len(good):
+            return ()
+        relaxed = self._held(scenarios.shape[1])
+        found = relaxed.solve_many(blocks[good], weights[good], good, certify=False)
+        made = found.decisions[np.isfinite(found.decisions).all(axis=1)]
         self.costs(
             np.repeat(made, len(outcomes), axis=0), np.tile(outcomes, (len(made), 1))
         )
