@@ -13,7 +13,7 @@ from store import Store
 from pyomo_csg.files import write_whole
 
 COSTS, NOTES = "costs.csv", "notes.json"
-DIGITS = dict.fromkeys(("cost", "gap", "value", "bound"), "{:.10g}".format)
+DIGITS = dict.fromkeys(("cost", "value", "bound"), "{:.10g}".format)
 SECONDS = ("seconds", "solve_seconds", "solver_seconds", "full_seconds")
 DIGITS |= dict.fromkeys(SECONDS, "{:.3g}".format)
 DATE = (1980, 1, 1, 0, 0, 0)  # so that the same results make the same file
@@ -26,6 +26,7 @@ def pack(store: Store, path: Path) -> None:
         return
     notes = {name: store.note(name) for name in rows}
     costs = pd.concat([table.assign(row=name) for name, table in rows.items()])
+    costs = costs.drop(columns="gap", errors="ignore")  # which the costs tell
     for column, shown in DIGITS.items():
         costs[column] = [shown(float(text)) if text else "" for text in costs[column]]
     parts = {COSTS: costs.to_csv(index=False), NOTES: json.dumps(notes, indent=1)}

@@ -12,9 +12,13 @@ import torch
 import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.learn.bodies import free_outcomes, new_body
+from pyomo_csg.learn.charges import Charges
 from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.direct import Direct
 from pyomo_csg.learn.dynamic import train_dynamic
+from pyomo_csg.learn.folds import folds_of
 from pyomo_csg.learn.history import history_of
+from pyomo_csg.learn.judging import true_losses
 from pyomo_csg.learn.mmd import train_mmd
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.static import GRID, train_static
@@ -96,7 +100,40 @@ def lambdas(repeats=2):
             )
 
 
-PARTS = {"fit": fit, "profile": profile, "decide": decide, "lambdas": lambdas}
+def starts(count=4):
+    """Tell how far networks from several starts are apart, on held-out rows of CEP1."""
+    oracle = csg.Oracle(cep1.build())
+    history = history_of(oracle.two_stage, cep1.sample(500, 1))
+    task = Task(oracle, history, 5, FitConfig(), 0, Journal())
+    task.rehearse()
+    folds = folds_of(task)
+    rows, held_out = folds.rows * count, folds.held_out * count
+    likely = Charges(task, folds).likely * count
+    rngs = [np.random.default_rng(number) for number in range(len(rows))]
+    bodies = [
+        new_body(task, "mlp", free_outcomes(task, mine), rng)
+        for mine, rng in zip(rows, rngs, strict=True)
+    ]
+    mmd = train_mmd(task, bodies, rows, held_out, "mmd")
+    direct = Direct(task, likely, regularization=0.03).train(mmd, rows, "direct")
+    for name, found in {"mmd": mmd, "direct": direct}.items():
+        judged = [
+            true_losses(task, body, held)
+            for body, held in zip(found, held_out, strict=True)
+        ]
+        costs = np.concatenate(judged).reshape(count, -1)
+        doubt = (costs - costs[0]).std(axis=1) / np.sqrt(costs.shape[1])
+        print(f"{name}, {count} starts: costs {costs.mean(axis=1).round()}")
+        print(f"  standard errors of differences from the first {doubt.round()}")
+
+
+PARTS = {
+    "fit": fit,
+    "profile": profile,
+    "decide": decide,
+    "lambdas": lambdas,
+    "starts": starts,
+}
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
