@@ -15,7 +15,7 @@ from pyomo_csg.learn.candidates import Candidate, Candidates
 from pyomo_csg.learn.folds import Folds, folds_of
 from pyomo_csg.learn.judging import expected_losses, losses_by_error, true_losses
 from pyomo_csg.learn.learned import Found
-from pyomo_csg.learn.outcomes import Alike, Errors
+from pyomo_csg.learn.outcomes import Alike, Errors, evenly
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.task import Task
 
@@ -24,7 +24,13 @@ _NO_COSTS = (
     "and Oracle.cost on the history for why, and give the model complete recourse"
 )
 
+_ELSEWHERE = (
+    "The network that learned from all rows decides clearly worse on them than one that "
+    "did not see a part of them, which is taken in its place."
+)
 _CLEARLY = 2.0  # standard errors that a difference must have to count as clear
+_ROWS, _FEW_ROWS = 1000, 48  # of the history that the winner is checked on
+_LAST = -1
 
 
 def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
@@ -44,8 +50,31 @@ def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
     best = names.index(contest["chosen"])
     winner = candidates[best]
     contest.update(winner.examined())
-    network = task.network(winner.bodies[-1], winner.heads[-1])
+    member = sound_member(task, winner)
+    if member != _LAST:
+        contest["notes"] = [*contest.get("notes", ()), _ELSEWHERE]
+    network = task.network(winner.bodies[member], winner.heads[member])
     return Found(network, contest, lambda: losses[best])
+
+
+def sound_member(task: Task, winner: Candidate) -> int:
+    """Return which of the winner's networks to take: the last, which learned from all rows.
+
+    It is the others that were judged, and its descent may have ended elsewhere than theirs.
+    One of them is taken if it is clearly better on the history, which it has not all seen.
+    """
+    rows = evenly(len(task.history), _FEW_ROWS if task.integer else _ROWS)
+
+    def compute() -> dict[str, Any]:
+        members = zip(winner.bodies, winner.heads, strict=True)
+        found = [true_losses(task, body, rows, head) for body, head in members]
+        return {"losses": np.stack(found)}
+
+    losses = task.checkpoint.stage(f"check {winner.name}", compute)["losses"]
+    if np.isnan(losses).all():
+        return _LAST
+    names = [*map(str, range(len(losses) - 1)), str(_LAST)]
+    return int(compared(names, losses, trusted=str(_LAST))["chosen"])
 
 
 def _in_time(candidates: Iterator[Candidate]) -> Iterator[Candidate]:

@@ -3,21 +3,23 @@
 import numpy as np
 import pyomo.environ as pyo
 import pytest
+import torch
 from scipy.stats import ttest_rel
 from torch import nn
 
 import pyomo_csg as csg
+from pyomo_csg.learn import auto, drawing, judging
 from pyomo_csg.learn import candidates as module
-from pyomo_csg.learn import drawing, judging
-from pyomo_csg.learn.auto import compared, learn_auto
-from pyomo_csg.learn.candidates import Candidates
+from pyomo_csg.learn.auto import compared, learn_auto, sound_member
+from pyomo_csg.learn.bodies import constant_body
+from pyomo_csg.learn.candidates import Candidate, Candidates
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.folds import folds_of
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks import FromFunction, LocationScaleHead
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.task import Task
-from tests.quick import portfolio
+from tests.quick import QUICK, portfolio
 from tests.zoo import ZOO, scenarios
 
 NAN = float("nan")
@@ -324,3 +326,35 @@ def test_what_is_held_out_once_does_not_stop_mmd_networks(make, stops):
     task = make()
     Candidates(task, folds_of(task), "mlp").mmd()
     assert any("best_epoch" in entry for entry in task.journal.entries) == stops
+
+
+def members(*demands):
+    """Return a newsvendor's task, and a candidate of one scenario a part and on all rows."""
+    model = ZOO["newsvendor"]()
+    rng = np.random.default_rng(0)
+    outcomes = rng.gamma(4.0, 3.0, (80, 1))
+    history = History(rng.normal(size=(80, 2)), outcomes)
+    task = Task(csg.Oracle(model), history, 1, FitConfig(), 0, Journal(False))
+    free = [task.omega.inverse(torch.tensor([[demand]])) for demand in demands]
+    bodies = [constant_body(task, one, np.ones(1)) for one in free]
+    return task, Candidate("constant", bodies, [task.head] * len(bodies))
+
+
+def test_the_network_on_all_rows_is_taken_where_it_is_no_worse_than_the_parts():
+    assert sound_member(*members(5.0, 6.0, 5.5)) == -1
+
+
+def test_a_part_is_taken_where_the_network_on_all_rows_ended_elsewhere():
+    assert sound_member(*members(5.0, 6.0, 60.0)) in (0, 1)
+
+
+def test_a_report_says_that_a_part_was_taken(monkeypatch):
+    monkeypatch.setattr(auto, "sound_member", lambda task, winner: 0)
+    policy = csg.fit(
+        ZOO["newsvendor"](),
+        (np.zeros((30, 1)), np.random.default_rng(0).gamma(4.0, 3.0, (30, 1))),
+        scenarios=1,
+        config=QUICK,
+        progress=False,
+    )
+    assert "which is taken in its place" in policy.report()
