@@ -14,5 +14,9 @@ EXPERIMENT = Experiment(
     trials=20,
     counts=(1, 2, 5),
     penalties=("0.01x", "0.1x", "1x", "10x"),
-    quickly={"counts": (1, 5), "penalties": ("0.01x",)},
+    quickly={
+        "counts": (1, 5),
+        "penalties": ("0.01x",),
+        "config": {"folds": 3, "starts": 2},
+    },
 )

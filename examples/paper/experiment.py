@@ -14,7 +14,7 @@ EVALUATION_SEED = 1_000_000
 QUICKLY: dict[str, Any] = {
     "trials": 1,
     "contexts": 30,
-    "config": {"folds": 3, "starts": 2},
+    "config": {"starts": 2},
 }
 
 

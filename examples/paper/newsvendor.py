@@ -15,5 +15,9 @@ EXPERIMENT = Experiment(
     counts=(1, 2, 5),
     penalties=(0.1, 1.0, 10.0),
     level=(1.05 - 1.0) / (1.05 - 0.1),
-    quickly={"counts": (1, 5), "penalties": (1.0,)},
+    quickly={
+        "counts": (1, 5),
+        "penalties": (1.0,),
+        "config": {"folds": 3, "starts": 2},
+    },
 )

@@ -20,7 +20,7 @@ from pyomo_csg.learn.descent import Schedule
 from pyomo_csg.learn.direct import Direct
 from pyomo_csg.learn.drawing import new_atoms, new_constants
 from pyomo_csg.learn.enlarging import enlarged
-from pyomo_csg.learn.folds import Folds
+from pyomo_csg.learn.folds import Folds, held_out_once
 from pyomo_csg.learn.forecast import residuals_of
 from pyomo_csg.learn.judging import best_of
 from pyomo_csg.learn.keeping import kept
@@ -386,8 +386,8 @@ class Candidates:
         self, name: str, bodies: Sequence[nn.Module], head: Any = None
     ) -> list[nn.Module]:
         task, folds = self._task, self._folds
-        # A fifth of a history, held out once, is too little to say when to stop.
-        once = task.integer and not task.history.panels
+        # A fifth of few pairs, held out once, is too little to say when to stop.
+        once = held_out_once(task) and not task.history.panels
         held_out = None if once else folds.held_out
         return kept(
             task,

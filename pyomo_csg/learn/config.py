@@ -59,8 +59,11 @@ class FitConfig:
         Of the scenarios while ``'direct'`` trains, in standard deviations.
     draws : int
         Outcomes that a decision is charged for in a step of ``'direct'``.
-    folds, starts : int
-        Of ``'auto'``: parts of the cross-validation, and initial networks.
+    folds : int, optional
+        Parts of the cross-validation of ``'auto'``. Default: five, but for integer models
+        and panels, whose fits are slow: there the last fifth is held out once.
+    starts : int
+        Of ``'auto'``: initial scenarios of those that are the same for all contexts.
     search : int
         How many sets of hyperparameters to draw at random and to try on a 20 % holdout;
         0 takes those given here.
@@ -98,7 +101,7 @@ class FitConfig:
     buffer: int = 3
     noise: float = 0.3
     draws: int = 8
-    folds: int = 5
+    folds: int | None = None
     starts: int = 4
     search: int = 0
     seconds: float | None = None
@@ -166,8 +169,11 @@ def _bad_number(name: str, value: Any) -> list[str]:
         wanted = "a number above 0, or None"
     elif name.endswith("_rate"):
         good, wanted = is_number(value) and value > 0, "a number above 0"
+    elif name == "folds":
+        good = value is None or (is_whole(value) and value >= 2)
+        wanted = "a whole number from 2 up, or None"
     else:
-        least = {"search": 0, "rounds": 0, "folds": 2}.get(name, 1)
+        least = 0 if name in ("search", "rounds") else 1
         good = is_whole(value) and value >= least
         wanted = f"a whole number from {least} up"
     return [] if good else [f"{name} is {value!r:.80}; give {wanted}"]

@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 from pyomo_csg.learn.copies import copies_in
 from pyomo_csg.learn.task import Task
 
-_HOLDOUT = 0.2
+_HOLDOUT, _PARTS = 0.2, 5
 
 
 @dataclass(frozen=True)
@@ -39,23 +39,30 @@ class Folds:
 def folds_of(task: Task) -> Folds:
     """Return the parts for cross-validation, with one more for the fit on all rows.
 
-    Panels overlap in time and integer programs are slow: for them the last fifth is held
-    out once. The rows of other histories are dealt out at random, or as stretches of time
-    where the settings say that they are a series.
+    Rows are dealt out at random, or as stretches of time where they are panels, which
+    overlap, or the settings say that they are a series. Unless the settings say how many
+    parts there are, integer models and panels, whose fits are slow, have the last fifth
+    held out once.
     """
     numbers = row_numbers(task)
     units = np.arange(numbers.max() + 1)
-    if task.history.panels or task.integer:
+    if held_out_once(task):
         n = len(units)
         cut = max(1, n - max(1, round(_HOLDOUT * n)))
         held_out = [units[cut:]]
     else:
-        shuffled = task.config.rows == "independent"
+        shuffled = task.config.rows == "independent" and not task.history.panels
         seed = int(task.rng("folds").integers(2**31)) if shuffled else None
-        count = min(task.config.folds, len(units))
+        count = min(task.config.folds or _PARTS, len(units))
         parts = KFold(count, shuffle=shuffled, random_state=seed).split(units)
         held_out = [held for _, held in parts]
     return folds_without(held_out, numbers)
+
+
+def held_out_once(task: Task) -> bool:
+    """Say whether candidates are judged on one part of the history only."""
+    slow = task.history.panels or task.integer
+    return slow and task.config.folds is None
 
 
 def folds_without(held_out: Sequence[np.ndarray], numbers: np.ndarray) -> Folds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -77,6 +77,29 @@ class Rounder:
         point[self._integer] = np.rint(point[self._integer])
         cheap = _paid(arrays, point) <= _highest(arrays, x)
         return point if cheap and self._checker.keeps(arrays, point) else None
+
+    def stepped(
+        self, arrays: Arrays, x: np.ndarray, column: int, values: Sequence[float]
+    ) -> list[np.ndarray | None]:
+        """Return feasible points with one column elsewhere at the cost of ``x``, if any."""
+        price = arrays.cost[column]
+        if all(price * (value - x[column]) > 0 for value in values):
+            return [None] * len(values)
+        part = slice(self._layout.start[column], self._layout.start[column + 1])
+        rows, entries = self._layout.index[part], arrays.values[part]
+        activity = self._checker.activity(arrays, x)[rows]
+        lower, upper = arrays.row_lower[rows], arrays.row_upper[rows]
+
+        def at(value: float) -> np.ndarray | None:
+            step = value - x[column]
+            inside = _within(activity + step * entries, lower, upper).all()
+            if price * step > 0 or not inside:
+                return None
+            point = x.copy()
+            point[column] = value
+            return point
+
+        return [at(value) for value in values]
 
     def _move(
         self,

@@ -247,16 +247,40 @@ class Tree:
         else:
             upper[j], lower[j] = value - 1, value
         boxes = [(node.lower, upper), (lower, node.upper)]
+        sides = [(low[j], high[j]) for low, high in boxes]
+        points = self._shared(arrays, node.x, self.integers[j], sides)
         children = []
-        for low, high in boxes:
-            if low[j] <= node.x[self.integers[j]] <= high[j]:
-                children.append(replace(node, lower=low, upper=high, rounds=False))
+        for (low, high), x in zip(boxes, points, strict=True):
+            if x is not None:
+                children.append(replace(node, lower=low, upper=high, x=x, rounds=False))
                 continue
             box = within(arrays, self.integers, Region(low, high))
             if self._relaxation.attempt(box, node.basis):
                 grown.seen.append(read(box, low, high))
                 children.append(grown.seen[-1].node)
         return children
+
+    def _shared(
+        self,
+        arrays: Arrays,
+        x: np.ndarray,
+        column: int,
+        sides: Sequence[tuple[float, float]],
+    ) -> list[np.ndarray | None]:
+        """Return optima of a node that its children have, too, where they are at hand.
+
+        They are where a switch that is not fully on can be so at no cost. A point that
+        is whole then is left to the child, which rounds it.
+        """
+        values = [min(max(x[column], low), high) for low, high in sides]
+        if x[column] in values:
+            return [x if value == x[column] else None for value in values]
+        points = self._rounder.stepped(arrays, x, column, values)
+        return [None if p is None or self._is_whole(p) else p for p in points]
+
+    def _is_whole(self, x: np.ndarray) -> bool:
+        integers = x[self.integers]
+        return bool((np.abs(integers - np.rint(integers)) <= _WHOLE).all())
 
     def _branching(self, node: Node) -> tuple[int, float]:
         """Return the integer to branch on, and its value."""

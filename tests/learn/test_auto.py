@@ -212,7 +212,7 @@ def test_integer_models_are_judged_by_what_a_forest_finds_likely():
     folds = folds_of(task)
     ((part, held), *_) = zip(folds.rows, folds.held_out, strict=True)
     found = Candidates(task, folds, "mlp")
-    mmd, judge = found.mmd(), found.judges()[0]
+    mmd, (judge, *others) = found.mmd(), found.judges()
 
     drawn = judge.draw(held, 40, np.random.default_rng(0))
     contest = learn_auto(task, "mlp").contest
@@ -220,10 +220,11 @@ def test_integer_models_are_judged_by_what_a_forest_finds_likely():
     # Only outcomes that the judged have learned from; none for its own row's sake.
     seen = {tuple(outcome) for outcome in task.history.outcomes[part]}
     assert {tuple(outcome) for outcome in drawn.reshape(-1, drawn.shape[2])} <= seen
-    assert contest["pairs_judged"] == len(held)
+    assert contest["pairs_judged"] == len(task.history)
     by_hand = judging.expected_losses(task, mmd.bodies[0], held, judge)
+    other = judging.expected_losses(task, mmd.bodies[1], folds.held_out[1], others[0])
     told = {row["name"]: row["loss"] for row in contest["candidates"]}
-    assert told["mmd"] == pytest.approx(by_hand.mean())
+    assert told["mmd"] == pytest.approx(np.mean([*by_hand, *other]))
     outcomes = judge.draw(held, judging._DRAWS, task.rng("expected losses"))
     decisions = judging.decisions_on(task, mmd.bodies[0], held)
     costs = [
@@ -285,14 +286,15 @@ def on_opened(**config):
     return task_on(opened(), demands, **config)
 
 
-def test_integer_models_learn_with_one_scenario_first():
-    task = on_opened()
+@pytest.mark.parametrize(("folds", "parts"), [(None, 1), (2, 2)])
+def test_integer_models_learn_with_one_scenario_first(folds, parts):
+    task = on_opened(folds=folds)
     found = {one.name: one for one in candidates_of(task)}
 
     stages = {entry["stage"] for entry in task.journal.entries}
     assert {"one scenario, mmd", "one scenario, relaxed", "one scenario"} <= stages
     assert set(found) == {"mmd", "constant", "direct"}
-    assert all(len(one.bodies) == 2 for one in found.values())
+    assert all(len(one.bodies) == parts + 1 for one in found.values())
     shapes = {body.settings["shape"] for body in found["direct"].bodies}
     assert shapes == {task.shape}
 
@@ -320,7 +322,11 @@ def test_integer_models_learn_weights_by_context():
 
 @pytest.mark.parametrize(
     ("make", "stops"),
-    [(on_opened, False), (lambda: task_on(ZOO["newsvendor"]()), True)],
+    [
+        (lambda: on_opened(folds=None), False),
+        (on_opened, True),
+        (lambda: task_on(ZOO["newsvendor"]()), True),
+    ],
 )
 def test_what_is_held_out_once_does_not_stop_mmd_networks(make, stops):
     task = make()

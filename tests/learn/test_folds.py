@@ -59,6 +59,18 @@ def test_panels_and_integers_hold_out_the_last_fifth_once(n, panels):
     assert folds.rows[0].tolist() == list(range(n - len(held)))
 
 
+@pytest.mark.parametrize("panels", [True, False])
+def test_panels_and_integers_have_as_many_parts_as_are_asked_for(panels):
+    model = None if panels else ZOO["integers"]()
+
+    folds = folds_of(task_of(50, panels, model, folds=3))
+
+    assert len(folds) == 4
+    assert sorted(folds.judged) == list(range(50))
+    in_time = all((np.diff(held) == 1).all() for held in folds.held_out)
+    assert in_time == panels  # windows overlap, rows of vectors do not
+
+
 def test_rows_are_dealt_out_at_random_by_the_seed():
     one, same, other = (folds_of(task_of(40, seed=seed)) for seed in (0, 0, 1))
 
