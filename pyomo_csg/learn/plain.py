@@ -128,20 +128,20 @@ def _recurrent(bodies: list[Recurrent]) -> Function:
     """Return LSTMs of one size, which go through the steps together."""
     heads = [_feedforward(body.head) for body in bodies]
     parts = [[_array(one).T for one in body.lstm.parameters()] for body in bodies]
-    size, kind = bodies[0].lstm.hidden_size, parts[0][0].dtype
+    kind = parts[0][0].dtype
     # All four gates by one tanh: a sigmoid is (1 + tanh(x / 2)) / 2.
-    slopes = np.repeat(np.array([0.5, 0.5, 1.0, 0.5], kind), size)
+    slopes = np.array([0.5, 0.5, 1.0, 0.5], kind)[:, None, None, None]
 
     def forward(x: np.ndarray) -> np.ndarray:
         entering, back, bias, other = (
-            np.stack(one) for one in zip(*parts, strict=True)
+            _by_gate(np.stack(one)) for one in zip(*parts, strict=True)
         )
-        given = _given(entering, bias + other, x.astype(kind)) * slopes
-        back *= slopes
+        given = _given(slopes * entering, slopes * (bias + other), x.astype(kind))
+        back = slopes * back
         gates = np.empty(given.shape[1:], kind)
-        slope = np.array(np.broadcast_to(slopes, gates.shape))  # sooner than one row
+        take, keep, new, show = gates  # which see it change
+        slope = np.array(np.broadcast_to(slopes, gates.shape))  # sooner than one each
         level = 1 - slope
-        take, keep, new, show = np.split(gates, 4, axis=-1)  # which see it change
         state, memory, fresh = np.zeros((3, *take.shape), kind)
         for step in given:
             np.matmul(state, back, out=gates)
@@ -160,12 +160,18 @@ def _recurrent(bodies: list[Recurrent]) -> Function:
     return forward
 
 
+def _by_gate(numbers: np.ndarray) -> np.ndarray:
+    """Return numbers of LSTMs, (S, n, 4 H) or (S, 4 H), gate by gate: (4, S, n, H)."""
+    apart = numbers.reshape(len(numbers), -1, 4, numbers.shape[-1] // 4)
+    return np.ascontiguousarray(apart.transpose(2, 0, 1, 3))
+
+
 def _given(entering: np.ndarray, bias: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return what panels (S, B, W, d) add to the gates of LSTMs: (W, S, B, 4 H)."""
+    """Return what panels (S, B, W, d) add to the gates of LSTMs: (W, 4, S, B, H)."""
     networks, cases, steps, inputs = x.shape
-    given = x.reshape(networks, -1, inputs) @ entering + bias[:, None]
-    given = given.reshape(networks, cases, steps, -1)
-    return np.ascontiguousarray(given.transpose(2, 0, 1, 3))
+    given = x.reshape(networks, -1, inputs) @ entering + bias
+    given = given.reshape(4, networks, cases, steps, -1)
+    return np.ascontiguousarray(given.transpose(3, 0, 1, 2, 4))
 
 
 def _place(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
