@@ -48,10 +48,17 @@ class Store:
         self._path(unit, trial, "json").unlink(missing_ok=True)
         evaluation.to_csv(self._path(unit, trial, "csv"))
         self._write(unit, trial, seconds=seconds)
+        self._drop(unit, trial)
 
     def keep_failure(self, unit: Unit, trial: int, reason: str) -> None:
-        """Write why there is no row; the next run tries it again."""
+        """Write why there is no row; the next run tries it again.
+
+        It goes on from the stages of a fit under way unless they are of no use to it:
+        another process may be at work on them.
+        """
         self._write(unit, trial, failure=reason)
+        if "delete this one" in reason:
+            self._drop(unit, trial)
 
     def results(self) -> list[tuple[str, Path]]:
         """Return the names and files of all costs that are there, whatever their settings."""
@@ -130,6 +137,8 @@ class Store:
         made_with = {**self._made_with, "pyomo_csg": csg.__version__}
         content = json.dumps({**found, "made_with": made_with}, indent=1)
         write_whole(self._path(unit, trial, "json"), content.encode())
+
+    def _drop(self, unit: Unit, trial: int) -> None:
         shutil.rmtree(self.checkpoint(unit, trial), ignore_errors=True)
 
     def _path(self, unit: Unit, trial: int, kind: str) -> Path:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -194,6 +195,25 @@ def test_stages_of_another_fit_are_dropped_after_a_failure(
     assert "it holds another fit" in store.failures(rows[2], range(1))[0]
     driver("run").run(experiment, ("mmd",), store, workers=1)
     assert store.has(rows[2], 0)
+
+
+def test_stages_that_another_process_is_at_work_on_are_left_to_it(
+    driver, store, experiment, rows
+):
+    fcntl, folder = pytest.importorskip("fcntl"), store.checkpoint(rows[2], 0)
+    driver("methods").Fitting(experiment, trial=0).policy(rows[2], folder)
+    (store.folder / "0-mmd_K1.json").unlink()
+    stages = sorted(folder.glob("*.safetensors"))
+    lock = os.open(folder / "lock", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        driver("run").run(experiment, ("mmd",), store, workers=1)
+    finally:
+        os.close(lock)
+    assert "is at work there" in store.failures(rows[2], range(1))[0]
+    assert stages and sorted(folder.glob("*.safetensors")) == stages
+    driver("run").run(experiment, ("mmd",), store, workers=1)
+    assert store.has(rows[2], 0) and not folder.exists()
 
 
 def test_a_row_is_compared_on_the_trials_that_it_has(driver, store, rows):
