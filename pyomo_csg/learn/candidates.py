@@ -311,6 +311,7 @@ class Candidates:
                 self._folds.rows[part],
                 likely[part],
                 heads[part],
+                draws,
             )
             for part in range(len(heads))
         ]

@@ -74,13 +74,18 @@ def losses_by_error(
 
 
 def expected_losses(
-    task: Task, body: nn.Module, rows: np.ndarray, likely: Likely, head: Any = None
+    task: Task,
+    body: nn.Module,
+    rows: np.ndarray,
+    likely: Likely,
+    head: Any = None,
+    draws: int | None = None,
 ) -> np.ndarray:
     """Return what decisions on rows cost (n,), in the mean over likely outcomes.
 
     NaN where a decision has no recourse for one of them.
     """
-    outcomes = likely.draw(rows, _DRAWS, task.rng("expected losses"))
+    outcomes = likely.draw(rows, draws or _DRAWS, task.rng("expected losses"))
     return _costs(task, body, rows, outcomes, head).mean(axis=1)
 
 
@@ -90,11 +95,12 @@ def mean_loss(
     rows: np.ndarray,
     likely: Likely,
     head: Any = None,
+    draws: int | None = None,
 ) -> float:
     """Return what decisions on some of the rows cost over many likely outcomes."""
     rng = task.rng("mean loss")
     some = rng.choice(rows, min(_ROWS, len(rows)), replace=False)
-    losses = expected_losses(task, body, some, likely, head)
+    losses = expected_losses(task, body, some, likely, head, draws)
     return float("inf") if np.isnan(losses).any() else float(losses.mean())
 
 
@@ -104,9 +110,10 @@ def best_of(
     rows: np.ndarray,
     likely: Likely,
     head: Any = None,
+    draws: int | None = None,
 ) -> nn.Module:
     """Return the body whose decisions cost least on the rows that it learned from."""
-    losses = [mean_loss(task, body, rows, likely, head) for body in bodies]
+    losses = [mean_loss(task, body, rows, likely, head, draws) for body in bodies]
     return bodies[int(np.argmin(losses))]
 
 

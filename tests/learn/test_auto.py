@@ -95,6 +95,8 @@ def test_no_cost_at_all_is_an_error():
 def few_steps(monkeypatch):
     for name in ("_CONSTANT_STEPS", "_ATOM_STEPS", "_INTEGER_STEPS", "_ONE_STEPS"):
         monkeypatch.setattr(module, name, 2, raising=False)
+    for name in ("_CONSTANT_DRAWS", "_ATOM_DRAWS"):
+        monkeypatch.setattr(module, name, 2)
     monkeypatch.setattr(judging, "_DRAWS", 2)
     monkeypatch.setattr(drawing, "_SETS", 4)
 

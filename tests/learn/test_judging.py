@@ -59,6 +59,9 @@ def test_the_mean_over_likely_outcomes_is_that_of_all(task):
     )
     drawn = mean_loss(task, at(task, 5.0, 5.0), ROWS, Pool(outcomes, ROWS))
     assert drawn == pytest.approx(expected, rel=0.2)
+    pool = Pool(outcomes, ROWS)
+    more = mean_loss(task, at(task, 5.0, 5.0), ROWS, pool, draws=20_000)
+    assert more == pytest.approx(expected, rel=0.01)
 
 
 def test_every_error_is_charged_for_in_the_mean_over_contexts(task):
