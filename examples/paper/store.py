@@ -57,7 +57,7 @@ class Store:
         another process may be at work on them.
         """
         self._write(unit, trial, failure=reason)
-        if "delete this one" in reason:
+        if "delete this one" in reason:  # as a checkpoint's own refusals say
             self._drop(unit, trial)
 
     def results(self) -> list[tuple[str, Path]]:

@@ -86,14 +86,14 @@ class Rounder:
         if all(price * (value - x[column]) > 0 for value in values):
             return [None] * len(values)
         part = slice(self._layout.start[column], self._layout.start[column + 1])
-        rows, entries = self._layout.index[part], arrays.values[part]
+        rows = self._layout.index[part]
         activity = self._checker.activity(arrays, x)[rows]
-        lower, upper = arrays.row_lower[rows], arrays.row_upper[rows]
 
         def at(value: float) -> np.ndarray | None:
             step = value - x[column]
-            inside = _within(activity + step * entries, lower, upper).all()
-            if price * step > 0 or not inside:
+            moved = activity + arrays.values[part] * step
+            inside = _within(moved, arrays.row_lower[rows], arrays.row_upper[rows])
+            if price * step > 0 or not inside.all():
                 return None
             point = x.copy()
             point[column] = value

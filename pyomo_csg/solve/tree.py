@@ -276,26 +276,28 @@ class Tree:
         if x[column] in values:
             return [x if value == x[column] else None for value in values]
         points = self._rounder.stepped(arrays, x, column, values)
-        return [None if p is None or self._is_whole(p) else p for p in points]
+        return [
+            p if p is not None and self._fractional(p).any() else None for p in points
+        ]
 
-    def _is_whole(self, x: np.ndarray) -> bool:
+    def _fractional(self, x: np.ndarray) -> np.ndarray:
+        """Say which first-stage integers of a point are not whole."""
         integers = x[self.integers]
-        return bool((np.abs(integers - np.rint(integers)) <= _WHOLE).all())
+        return np.asarray(np.abs(integers - np.rint(integers)) > _WHOLE)
 
     def _branching(self, node: Node) -> tuple[int, float]:
         """Return the integer to branch on, and its value."""
         assert node.duals is not None
         x = node.x[self.integers]
-        nearest = np.rint(x)
-        fractional = np.abs(x - nearest) > _WHOLE
+        fractional = self._fractional(node.x)
         if fractional.any():
             j = int(np.argmax(np.where(fractional, x, -np.inf)))
             return j, float(x[j])
         price = np.abs(node.duals[0][self.integers])
         j = int(np.argmax(np.where(node.lower < node.upper, price, -1.0)))
         node.x = node.x.copy()  # as the solver returned it, it is still to be checked
-        node.x[self.integers[j]] = nearest[j]
-        return j, float(nearest[j])
+        node.x[self.integers[j]] = nearest = np.rint(x[j])
+        return j, float(nearest)
 
     def _read(self, arrays: Arrays, lower: np.ndarray, upper: np.ndarray) -> Seen:
         """Return a node with what the solver says of it."""

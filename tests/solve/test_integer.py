@@ -1,6 +1,5 @@
 """Integer programs are solved exactly, by whichever way they are solved."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -287,25 +286,6 @@ def test_a_switch_that_can_be_on_at_no_cost_takes_no_program(monkeypatch):
     assert slow.search(outcome) == pytest.approx(found[1], abs=1e-8)
     assert quick.found.method == slow.found.method == "tree"
     assert quick.stats.solves < slow.stats.solves
-
-
-def test_a_column_steps_only_where_rows_and_costs_allow_it():
-    solver = Solver(cvar_portfolio.build(most_held=2), 1)
-    blocks = evaluate(solver.compiled, np.zeros((1, 10)))
-    arrays = Layout(solver.compiled, 1).arrays(blocks, np.ones(1))
-    rounder = Rounder(Layout(solver.compiled, 1))
-    first = solver.compiled.first
-    whole = np.flatnonzero(first.integer)
-    share = np.setdiff1d(np.arange(len(first)), whole)[:10]
-    x = np.zeros(len(arrays.cost))
-    x[share[:3]] = x[whole[:3]] = [0.5, 0.3, 0.2]  # each is held as far as it is on
-
-    off, on = rounder.stepped(arrays, x, whole[0], [0.0, 1.0])
-    assert off is None
-    assert on[whole[0]] == 1.0 and x[whole[0]] == 0.5
-    assert rounder.stepped(arrays, on, whole[1], [1.0]) == [None]  # 2.2 of 2 are on
-    dear = replace(arrays, cost=arrays.cost + np.isin(np.arange(len(x)), whole))
-    assert rounder.stepped(dear, x, whole[0], [1.0]) == [None]
 
 
 def test_a_tree_over_its_budget_leaves_the_rest_to_highs(monkeypatch):
