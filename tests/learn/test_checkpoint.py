@@ -254,9 +254,8 @@ HOLD = """
     from pyomo_csg.learn.checkpoint import Checkpoint
 
     with Checkpoint(sys.argv[1], {"seed": 0}) as checkpoint:
-        child = os.fork()
-        if child:
-            print(child, flush=True)
+        if not os.fork():
+            print(os.getpid(), flush=True)  # itself: by now it has let the lock go
         time.sleep(600)
 """
 
