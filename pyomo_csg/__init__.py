@@ -11,19 +11,20 @@ from pyomo_csg.errors import (
     ModelError,
     SolveError,
 )
-from pyomo_csg.stages import TwoStageModel, annotate, from_mpisppy
+from pyomo_csg.interop import from_mpisppy
+from pyomo_csg.stages import TwoStageModel, annotate
 
 if TYPE_CHECKING:
     from pyomo_csg import baselines, guarantees
-    from pyomo_csg.decision import Decision
-    from pyomo_csg.estimator import ScenarioGenerator
+    from pyomo_csg.decisions.decision import Decision
     from pyomo_csg.evaluation import Case, Evaluation, evaluate
-    from pyomo_csg.fitting import fit
     from pyomo_csg.learn.config import FitConfig
-    from pyomo_csg.learn.linear import Linear
-    from pyomo_csg.learn.networks import LocationScale
-    from pyomo_csg.policy import Policy
-    from pyomo_csg.saving import load
+    from pyomo_csg.learn.networks.linear_nets import Linear
+    from pyomo_csg.learn.networks.task_nets import LocationScale
+    from pyomo_csg.policy.estimator import ScenarioGenerator
+    from pyomo_csg.policy.fit import fit
+    from pyomo_csg.policy.policy import Policy
+    from pyomo_csg.policy.saving import load
     from pyomo_csg.solve import Oracle, Solution
 
 __version__ = "0.1.0"
@@ -59,18 +60,18 @@ _LATER = {
     "baselines": "baselines",
     "guarantees": "guarantees",
     "Case": "evaluation",
-    "Decision": "decision",
+    "Decision": "decisions.decision",
     "Evaluation": "evaluation",
     "FitConfig": "learn.config",
-    "Linear": "learn.linear",
-    "LocationScale": "learn.networks",
+    "Linear": "learn.networks.linear_nets",
+    "LocationScale": "learn.networks.task_nets",
     "Oracle": "solve",
-    "Policy": "policy",
-    "ScenarioGenerator": "estimator",
+    "Policy": "policy.policy",
+    "ScenarioGenerator": "policy.estimator",
     "Solution": "solve",
     "evaluate": "evaluation",
-    "fit": "fitting",
-    "load": "saving",
+    "fit": "policy.fit",
+    "load": "policy.saving",
 }
 
 

@@ -98,7 +98,7 @@ class SolveError(CsgError):
         """Write the program, with the model's own names, to a file such as case.lp."""
         if self._program is None:
             raise CsgError(f"{self}: but the program is not at hand here")
-        from pyomo_csg.files import place_to_write  # which knows these errors
+        from pyomo_csg.storage import place_to_write  # which knows these errors
 
         place = place_to_write(path)
         try:

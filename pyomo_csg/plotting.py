@@ -8,7 +8,7 @@ from typing import Any
 from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.files import place_to_write
+from pyomo_csg.storage import place_to_write
 
 _NEEDED = "Pictures need matplotlib: pip install pyomo-csg[plots]"
 

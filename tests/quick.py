@@ -5,8 +5,9 @@ import pyomo.environ as pyo
 
 import pyomo_csg as csg
 from models import cvar_portfolio, newsvendor
-from pyomo_csg import comparing
-from pyomo_csg.learn import candidates, drawing, judging, outcomes
+from pyomo_csg.evaluation import comparison
+from pyomo_csg.learn.distributions import samplers
+from pyomo_csg.learn.selection import candidates, scoring, starting_points
 
 METHODS = ["auto", "mmd", "static", "dynamic", "direct"]
 QUICK = csg.FitConfig(
@@ -26,12 +27,12 @@ _LENGTHS = {
     (candidates, "_ONE_STEPS"): 1,
     (candidates, "_ATOM_DRAWS"): 4,
     (candidates, "_CONSTANT_DRAWS"): 4,
-    (drawing, "_SETS"): 6,
-    (drawing, "_SLOW_SETS"): 4,
-    (judging, "_DRAWS"): 4,
-    (judging, "_ROWS"): 8,
-    (outcomes, "_TREES"): 10,
-    (comparing, "_TREES"): 10,
+    (starting_points, "_SETS"): 6,
+    (starting_points, "_SLOW_SETS"): 4,
+    (scoring, "_DRAWS"): 4,
+    (scoring, "_ROWS"): 8,
+    (samplers, "_TREES"): 10,
+    (comparison, "_TREES"): 10,
 }
 
 

@@ -6,8 +6,8 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, newsvendor
-from pyomo_csg.comparing import Comparison, compare
-from pyomo_csg.policy import Policy
+from pyomo_csg.evaluation.comparison import Comparison, compare
+from pyomo_csg.policy.policy import Policy
 from tests.quick import shorten
 from tests.test_policy import machines, papers
 

@@ -6,7 +6,7 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, newsvendor
-from pyomo_csg.decision import Decision
+from pyomo_csg.decisions.decision import Decision
 from tests.zoo import ZOO, scenarios
 
 

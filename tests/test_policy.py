@@ -15,9 +15,10 @@ from torch import nn
 
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
-from pyomo_csg.decision import Decision
+from pyomo_csg.decisions.decision import Decision
 from pyomo_csg.learn.learned import Learned
-from pyomo_csg.learn.networks import (
+from pyomo_csg.learn.networks.domains import omega_of
+from pyomo_csg.learn.networks.task_nets import (
     Constant,
     Feedforward,
     LocationScaleHead,
@@ -25,8 +26,7 @@ from pyomo_csg.learn.networks import (
     Recurrent,
     TaskNet,
 )
-from pyomo_csg.learn.omega import omega_of
-from pyomo_csg.policy import Policy
+from pyomo_csg.policy.policy import Policy
 from tests.solve.test_faults import no_complete_recourse
 from tests.solving import solve, transform
 

@@ -17,11 +17,11 @@ from torch import nn
 
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
-from pyomo_csg import saving
 from pyomo_csg.learn.learned import Learned
-from pyomo_csg.learn.networks import Constant, LocationScaleHead
-from pyomo_csg.policy import Policy
-from pyomo_csg.saving import load
+from pyomo_csg.learn.networks.task_nets import Constant, LocationScaleHead
+from pyomo_csg.policy import saving
+from pyomo_csg.policy.policy import Policy
+from pyomo_csg.policy.saving import load
 from tests.test_policy import learned_for, machines, papers, portfolio
 
 CASES = {
@@ -98,7 +98,7 @@ def test_a_fresh_process_generates_the_same_scenarios_to_the_last_bit(tmp_path):
         import importlib
         import numpy as np
         import torch
-        from pyomo_csg.saving import load
+        from pyomo_csg.policy.saving import load
 
         torch.set_num_threads(1)
         found = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from store import Store
 
-from pyomo_csg.files import write_whole
+from pyomo_csg.storage import write_whole
 
 COSTS, NOTES = "costs.csv", "notes.json"
 DIGITS = dict.fromkeys(("cost", "value", "bound"), "{:.10g}".format)

@@ -20,7 +20,7 @@ from store import Store
 from times import times
 
 import pyomo_csg as csg
-from pyomo_csg.evaluation.remarks import remarks
+from pyomo_csg.evaluation.tables import remarks
 
 VERSIONS = ("pyomo", "highspy", "torch", "numpy", "scikit-learn")
 GAPS = """## Median gaps

@@ -13,7 +13,7 @@ from experiment import Experiment
 from methods import Unit
 
 import pyomo_csg as csg
-from pyomo_csg.files import write_whole
+from pyomo_csg.storage import write_whole
 
 
 class Store:

@@ -8,15 +8,15 @@ import cloudpickle
 import numpy as np
 from pyomo.core.base.block import BlockData
 
-from pyomo_csg.deciding import Decider
+from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import history_of
-from pyomo_csg.learn.omega import omega_of
+from pyomo_csg.learn.networks.domains import omega_of
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.task import Task
-from pyomo_csg.options import seed_problems
 from pyomo_csg.solve import Oracle
+from pyomo_csg.validation import seed_problems
 
 _SETTINGS = ("solver", "options", "workers", "executor")
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pyomo_csg.baselines.base import Baseline
-from pyomo_csg.learn.outcomes import features_of
+from pyomo_csg.learn.distributions.samplers import features_of
 
 
 class QuantileRegression(Baseline):

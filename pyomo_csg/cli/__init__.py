@@ -1,5 +1,5 @@
 """The command line: pyomo-csg, or python -m pyomo_csg."""
 
-from pyomo_csg.cli.running import main
+from pyomo_csg.cli.entry_point import main
 
 __all__ = ["main"]

@@ -13,19 +13,45 @@ import numpy as np
 import pandas as pd
 from pyomo.core.base.block import BlockData
 
-from pyomo_csg.cli.findings import Findings
 from pyomo_csg.cli.model_file import load_model
-from pyomo_csg.cli.tables import read_table, refuse_unwritable, write_table
-from pyomo_csg.errors import DataError, ModelError, SolveError, shortlist
+from pyomo_csg.cli.table_files import read_table, refuse_unwritable, write_table
+from pyomo_csg.errors import DataError, ModelError, ProblemsError, SolveError, shortlist
 from pyomo_csg.learn.columns import ENCODINGS
 from pyomo_csg.learn.history import history_of
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.annotation import UNCERTAIN, annotated
 
-if TYPE_CHECKING:  # of the rest, what needs torch is imported where it is used
-    from pyomo_csg.comparing import Comparison
-    from pyomo_csg.policy import Policy
+if TYPE_CHECKING:
+    from pyomo_csg.evaluation.comparison import Comparison
+    from pyomo_csg.policy.policy import Policy
+
+
+class Findings:
+    """Errors that are noted, so that what does not depend on them is looked at, too."""
+
+    def __init__(self, subject: str):
+        self._subject = subject
+        self._errors: list[ProblemsError] = []
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note an error that lists problems, and go on after the block."""
+        try:
+            yield
+        except ProblemsError as error:
+            self._errors.append(error)
+
+    def close(self) -> None:
+        """Raise what was noted: a single error itself, several as one."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            problems = [
+                f"{e.subject}: {one}" for e in self._errors for one in e.problems
+            ]
+            raise ModelError(self._subject, problems) from self._errors[0]
+
 
 _LEAVE_OUT = "leave it out: name the other columns by --context"
 _NUMBERS = "give numbers, as the policy learned from"
@@ -87,7 +113,7 @@ class _Marked:
 @_of_text(_LEAVE_OUT)
 def fit(given: Any) -> int:
     """Learn a policy, save it, and say what was learned."""
-    from pyomo_csg import fitting
+    from pyomo_csg.policy import fit as fitting
 
     refuse_unwritable(given.out, given.model, given.data)
     policy = fitting.fit(
@@ -131,7 +157,7 @@ def decide(given: Any) -> int:
 @_of_text(_NUMBERS)
 def evaluate(given: Any) -> int:
     """Print mean costs on pairs, and write all costs where that is asked for."""
-    from pyomo_csg.comparing import compare
+    from pyomo_csg.evaluation.comparison import compare
 
     read = (one for path in given.policies for one in _read_for(given, path))
     refuse_unwritable(given.out, given.data, given.history, *read)
@@ -191,7 +217,7 @@ def _model(given: Any, path: str | Path, **names: Any) -> BlockData:
 
 
 def _policy(given: Any, path: str) -> Policy:
-    from pyomo_csg.saving import load, stages_in
+    from pyomo_csg.policy.saving import load, stages_in
 
     _, file = _read_for(given, path)
     if given.model is None and not Path(file).is_file():

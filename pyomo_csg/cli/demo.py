@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.cli.parser import PROGRAM
-from pyomo_csg.cli.tables import write_table
+from pyomo_csg.cli.table_files import write_table
 from pyomo_csg.errors import DataError
 
 _QUICK = ("--set", "folds=3", "--set", "starts=2")

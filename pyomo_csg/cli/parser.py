@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyomo_csg import __version__
-from pyomo_csg.options import METHODS
+from pyomo_csg.validation import METHODS
 
 PROGRAM = "pyomo-csg"
 

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.evaluation import plots, tidy
-from pyomo_csg.evaluation.bootstrap import (
+from pyomo_csg.evaluation import gap_plots, tables
+from pyomo_csg.evaluation.references import TIE, combined, proven_gap, relative
+from pyomo_csg.evaluation.statistics import (
     Statistic,
     alike,
     bootstrapped,
@@ -19,11 +20,10 @@ from pyomo_csg.evaluation.bootstrap import (
     computed,
     drawn_whole,
     name_of,
+    timed,
 )
-from pyomo_csg.evaluation.reference import TIE, combined, proven_gap, relative
 from pyomo_csg.evaluation.tables import counted, summary, written
-from pyomo_csg.evaluation.timing import timed
-from pyomo_csg.options import size_problems
+from pyomo_csg.validation import size_problems
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -262,7 +262,7 @@ class Evaluation:
             have a reference.
         """
         every = list(evaluations) if isinstance(evaluations, Iterable) else []
-        tidy.refuse_join(every)
+        tables.refuse_join(every)
         records = pd.concat([one._records for one in every])
         return cls(records, combined([one._reference for one in every]))
 
@@ -287,8 +287,8 @@ class Evaluation:
         matplotlib Axes
         """
         if not self.has_reference:
-            return plots.draw_costs(self.costs, self._took_part, path, ax)
-        return plots.draw_gaps(self.gaps, self._took_part, path, ax, floor)
+            return gap_plots.draw_costs(self.costs, self._took_part, path, ax)
+        return gap_plots.draw_gaps(self.gaps, self._took_part, path, ax, floor)
 
     def to_markdown(self, path: Path | None = None) -> str:
         """Return, and write if a path is given, the table and its remarks in Markdown."""
@@ -300,12 +300,12 @@ class Evaluation:
 
     def to_csv(self, path: Path) -> None:
         """Write a row for each trial, case and policy, for :meth:`from_csv`."""
-        tidy.write(path, self._records, self._reference)
+        tables.write(path, self._records, self._reference)
 
     @classmethod
     def from_csv(cls, path: Path) -> Evaluation:
         """Return the evaluation that :meth:`to_csv` wrote."""
-        return cls(*tidy.read(path))
+        return cls(*tables.read(path))
 
     def __str__(self) -> str:
         return f"{self._title}\n\n{summary(self).text()}"

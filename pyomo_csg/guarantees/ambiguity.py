@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.deciding import Decider
+from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.guarantees.pairs import pairs_of
+from pyomo_csg.guarantees.holdout import pairs_of
 
 _SAME = 1e-7
 

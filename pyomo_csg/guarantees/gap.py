@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.deciding import Decider
+from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
+from pyomo_csg.guarantees.holdout import costs_of, pairs_of
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
-from pyomo_csg.guarantees.pairs import costs_of, pairs_of
+from pyomo_csg.learn.distributions.samplers import features_of
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.omega import spread_of
-from pyomo_csg.learn.outcomes import features_of
-from pyomo_csg.options import (
+from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.validation import (
     is_one_of,
     is_whole,
     seed_problems,

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import stats
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.options import share_problems, size_problems
-from pyomo_csg.stages.arrays import numbers_of
+from pyomo_csg.stages.inputs import numbers_of
+from pyomo_csg.validation import share_problems, size_problems
 
 _HOEFFDING, _BERNSTEIN, _STUDENT = "hoeffding", "bernstein", "student"
 _COCHRAN = 25  # times the squared skewness: so many values make a mean about normal

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.deciding import Decider, Sets
+from pyomo_csg.decisions.decider import Decider, Sets
+from pyomo_csg.learn.distributions.samplers import forest_weights
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.outcomes import forest_weights
 from pyomo_csg.solve import Solution
 
 _MOST, _MOST_INTEGER = 200, 40  # scenarios of a program

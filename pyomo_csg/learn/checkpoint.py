@@ -1,4 +1,4 @@
-"""Finished stages of a fit, kept in a folder: a fit that was killed goes on from them."""
+"""Bodies that followed a Loss-Net, with that Loss-Net and what it was trained on, kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.files import PARTIAL, read_plain, refuse_disguise, write_whole
+from pyomo_csg.storage import PARTIAL, read_plain, refuse_disguise, write_whole
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyomo_csg.learn.progress import Journal
 
 logger = logging.getLogger(__name__)
+
 
 _FORMAT = 1
 _IDENTITY, _LOCK = "identity.json", "lock"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyomo_csg.stages.arrays import Doors
+from pyomo_csg.stages.inputs import Doors
 
 LARGEST = 1e100  # of a context's number, so that squares are finite
 _MOST_PLACES = 3

@@ -15,7 +15,7 @@ import pandas as pd
 
 from pyomo_csg.errors import shortlist
 from pyomo_csg.learn.columns import Side, type_of
-from pyomo_csg.stages.arrays import Doors, faults
+from pyomo_csg.stages.inputs import Doors, faults
 from pyomo_csg.stages.two_stage import TwoStageModel
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyomo_csg.learn.networks import TaskNet
+from pyomo_csg.learn.networks.task_nets import TaskNet
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class Found:
     network : TaskNet
         Fitted to all rows.
     contest : dict
-        What was compared on the way: as of :func:`pyomo_csg.learn.auto.compared`.
+        What was compared on the way: as of :func:`pyomo_csg.learn.selection.auto.compared`.
     held_out : callable
         Returns losses (m,) on pairs that the network's like, fitted to other rows, had
         not seen: costs of decisions, or MMD losses of ``'mmd'``.

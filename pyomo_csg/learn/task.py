@@ -13,14 +13,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyomo_csg.learn.bandwidth import with_bandwidth
 from pyomo_csg.learn.checkpoint import Checkpoint
-from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.config import FitConfig, with_bandwidth
+from pyomo_csg.learn.distributions.distances import (
+    mmd_loss,
+    trainable_kernel_of,
+)
+from pyomo_csg.learn.distributions.samplers import evenly
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.kernels import mmd_loss, trainable_kernel_of
-from pyomo_csg.learn.networks import OmegaHead, TaskNet, evaluating, scenarios_of
-from pyomo_csg.learn.omega import Omega, omega_of, spread_of
-from pyomo_csg.learn.outcomes import evenly
+from pyomo_csg.learn.networks.domains import Omega, omega_of, spread_of
+from pyomo_csg.learn.networks.task_nets import (
+    OmegaHead,
+    TaskNet,
+    evaluating,
+    scenarios_of,
+)
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.solve import Oracle
 

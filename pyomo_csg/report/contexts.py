@@ -10,7 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from pyomo_csg.learn.history import History
-from pyomo_csg.policy import Policy
+from pyomo_csg.policy.policy import Policy
 
 _SHOWN = 6
 _FEWEST, _MOST = 10, 60  # neighbours; in between, a tenth of the pairs

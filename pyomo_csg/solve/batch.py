@@ -23,14 +23,53 @@ from tqdm.auto import tqdm
 
 from pyomo_csg.errors import SolveError
 from pyomo_csg.locks import forks, process_wide_lock
-from pyomo_csg.solve.bases import Basis
-from pyomo_csg.solve.compiling import CompiledModel
+from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.executors import GaveUpError, pool_like, submitted
 from pyomo_csg.solve.highs_engine import HighsEngine
-from pyomo_csg.solve.ordering import in_order
-from pyomo_csg.solve.pools import GaveUpError, pool_like, submitted
+from pyomo_csg.solve.lp.basis_cache import Basis
 
 logger = logging.getLogger(__name__)
+
+
+def in_order(arrays: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return which cases to answer, each once, and where the answer to each then is.
+
+    A case that is solved after others starts from what they left, so that its last bits
+    depend on their order.
+
+    Parameters
+    ----------
+    arrays : list of arrays
+        With the n cases on the first axis.
+
+    Returns
+    -------
+    cases : array (m,) of int
+        One of those that are equal to each other, in an order of their numbers.
+    places : array (n,) of int
+        Where among those each case is.
+
+    Examples
+    --------
+    >>> in_order([np.array([[3.0], [1.0], [3.0], [2.0]])])
+    (array([1, 3, 0]), array([2, 0, 2, 1]))
+    """
+    _, cases, places = np.unique(_rows(arrays), return_index=True, return_inverse=True)
+    return cases, places
+
+
+def _rows(arrays: list[np.ndarray]) -> np.ndarray:
+    """Return each case as its bytes: high ones first, so that what is near stays near."""
+    parts = [
+        np.ascontiguousarray(array, array.dtype.newbyteorder(">"))
+        .reshape(len(array), -1)
+        .view(np.uint8)
+        for array in arrays
+    ]
+    rows = np.concatenate(parts, axis=1)
+    return rows.view(f"V{rows.shape[1]}").ravel()
+
 
 _MOST_CASES = 512
 _MOST_MIXED_CASES = 64  # of programs with integers in the first stage alone
@@ -78,7 +117,7 @@ class Recipe:
         """Make the engine."""
         if self.compiled is not None:
             return HighsEngine(self.compiled, self.options, self.bases, self.known)
-        from pyomo_csg.solve.case_by_case import CaseByCase
+        from pyomo_csg.solve.pyomo_solvers.appsi_engine import CaseByCase
 
         assert self.model is not None
         return CaseByCase(pickle.loads(self.model), self.solver, self.options)

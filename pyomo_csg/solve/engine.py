@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from pyomo_csg.solve.assembly import Blocks
+    from pyomo_csg.solve.compile.assembly import Blocks
 
 
 _LIMITS = ("time limit", "iteration limit", "solution limit")

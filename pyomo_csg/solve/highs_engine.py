@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.solve.assembly import Blocks, evaluate
-from pyomo_csg.solve.bases import Basis
-from pyomo_csg.solve.compiling import CompiledModel
+from pyomo_csg.solve.compile.assembly import Blocks, evaluate
+from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import (
     Found,
     Solved,
@@ -20,17 +19,18 @@ from pyomo_csg.solve.engine import (
     bad_data,
     solve_each,
 )
-from pyomo_csg.solve.integer import IntegerStrategy
-from pyomo_csg.solve.linear import LinearSolved, LinearStrategy
-from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticStrategy
-from pyomo_csg.solve.recourse import RecourseSolver
-from pyomo_csg.solve.sensitivity import (
+from pyomo_csg.solve.lp.basis_cache import Basis
+from pyomo_csg.solve.lp.linear_solver import LinearSolved, LinearStrategy
+from pyomo_csg.solve.lp.recourse_costs import RecourseSolver
+from pyomo_csg.solve.lp.sensitivity import (
     Optima,
     coincides,
     decision_movement,
     is_degenerate,
     value_movement,
 )
+from pyomo_csg.solve.mip.integer_solver import IntegerStrategy
+from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticStrategy
 
 _MOST_STRATEGIES = 16  # each holds a program, which may be large
 

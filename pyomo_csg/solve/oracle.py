@@ -14,15 +14,14 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.errors import DataError, ModelError, SolveError
-from pyomo_csg.options import is_one_of, whole_problems
-from pyomo_csg.solve.answers import Audit, LossGradient, Solution
 from pyomo_csg.solve.batch import Batch, Recipe
-from pyomo_csg.solve.compiling import CompiledModel, compile_model
+from pyomo_csg.solve.compile.compiler import CompiledModel, compile_model
+from pyomo_csg.solve.compile.parametric import shared
 from pyomo_csg.solve.engine import Stats
-from pyomo_csg.solve.highs import check_options
-from pyomo_csg.solve.numbers import shared
+from pyomo_csg.solve.lp.highs_program import check_options
+from pyomo_csg.solve.results import Audit, LossGradient, Solution
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.arrays import (
+from pyomo_csg.stages.inputs import (
     Doors,
     axes_of,
     batch_of_decisions,
@@ -31,6 +30,7 @@ from pyomo_csg.stages.arrays import (
     batch_of_weights,
     inside,
 )
+from pyomo_csg.validation import is_one_of, whole_problems
 
 _AUDITED = 20
 _KINDS = ("optimistic", "recourse", "pessimistic")
@@ -352,7 +352,7 @@ class Oracle:
         if solver == "highs":
             self._compiled = compile_model(self.two_stage)
             return Recipe(solver, check_options(options, basis=True), self._compiled)
-        from pyomo_csg.solve.appsi_solvers import SolverKind
+        from pyomo_csg.solve.pyomo_solvers.appsi_solvers import SolverKind
 
         SolverKind(solver, options)  # refuses what is not there
         model = cloudpickle.dumps(self.two_stage.model)

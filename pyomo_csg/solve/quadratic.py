@@ -10,10 +10,10 @@ import highspy
 import numpy as np
 from scipy import sparse
 
-from pyomo_csg.solve.assembly import Arrays, Blocks, Layout, evaluate
-from pyomo_csg.solve.compiling import CompiledModel, hessian_matrix, is_positive
+from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, evaluate
+from pyomo_csg.solve.compile.compiler import CompiledModel, hessian_matrix, is_positive
 from pyomo_csg.solve.engine import Found, SolverTrouble, Stats
-from pyomo_csg.solve.highs import run_status
+from pyomo_csg.solve.lp.highs_program import run_status
 
 _SLACK = 1e-9
 _CUT = 1e-6

@@ -1,7 +1,6 @@
 """Annotations, and what they say about the stage of everything in a model."""
 
 from pyomo_csg.stages.annotation import annotate
-from pyomo_csg.stages.mpisppy_in import from_mpisppy
 from pyomo_csg.stages.two_stage import TwoStageModel
 
-__all__ = ["TwoStageModel", "annotate", "from_mpisppy"]
+__all__ = ["TwoStageModel", "annotate"]

@@ -2,16 +2,179 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pyomo.common.collections import ComponentSet
+from pyomo.common.numeric_types import native_numeric_types
 from pyomo.core.base.block import BlockData
-from pyomo.core.base.component import ComponentData
+from pyomo.core.base.component import Component, ComponentBase, ComponentData
+from pyomo.core.base.componentuid import ComponentUID
+from pyomo.core.base.indexed_component import IndexedComponent, IndexedComponent_slice
 from pyomo.core.base.param import Param
 from pyomo.core.base.suffix import Suffix
 from pyomo.core.base.var import Var
 
 from pyomo_csg.errors import AnnotationError
-from pyomo_csg.stages.selection import select
+
+
+def select(
+    model: BlockData, given: Any, ctype: type, argument: str
+) -> tuple[list[ComponentBase], list[str]]:
+    """Resolve what was given to the data of one component type.
+
+    Parameters
+    ----------
+    model : BlockData
+        The model that the components must belong to.
+    given : component, ComponentData, slice, name, or an iterable of those
+    ctype : type
+        ``Var`` or ``Param``.
+    argument : str
+        The argument's name, for the messages.
+
+    Returns
+    -------
+    data : list of ComponentData
+        In the order given, each once, an indexed component in index order.
+    problems : list of str
+    """
+    chosen, problems = ComponentSet(), []
+    for item in unnested(given):
+        for found in _resolve(model, item, argument):
+            if isinstance(found, str):
+                problems.append(found)
+            elif problem := _misfit(model, found, ctype, argument):
+                problems.append(problem)
+            else:
+                chosen.update(_members(found))
+    if not chosen and not problems:
+        problems.append(
+            f"{argument}: nothing was given; name at least one {ctype.__name__}"
+        )
+    return list(chosen), problems
+
+
+def unnested(given: Any) -> Iterator[Any]:
+    """Unnest lists, tuples, sets and generators; leave single things alone."""
+    single = (str, ComponentBase, IndexedComponent_slice)
+    if isinstance(given, single) or not isinstance(given, Iterable):
+        yield given
+    else:
+        for item in given:
+            yield from unnested(item)
+
+
+def _resolve(model: BlockData, item: Any, argument: str) -> Iterator[Any]:
+    """Yield the components that an item stands for, or a problem as a string."""
+    if isinstance(item, str):
+        yield from _resolve_name(model, item, argument)
+    elif isinstance(item, IndexedComponent_slice):
+        yield from _resolve_slice(model, item, argument)
+    elif isinstance(item, ComponentBase):
+        # A Reference stands for what it shows; an index of it may be a slice.
+        yield from item.values() if _is_reference(item) else (item,)
+    elif item.__class__ in native_numeric_types:
+        yield (
+            f"{argument}: the plain number {item} was given; an element of a Param that "
+            "is not mutable is just a number. If this is one, declare the Param with "
+            "mutable=True and build the model again"
+        )
+    else:
+        yield (
+            f"{argument}: '{item}' of type {type(item).__name__} was given; expected a "
+            "component, an element of one, a slice, a name, or an iterable of those"
+        )
+
+
+def _resolve_slice(
+    model: BlockData, item: IndexedComponent_slice, argument: str
+) -> Iterator[Any]:
+    try:
+        found = list(item)
+    except (AttributeError, KeyError) as error:
+        yield f"{argument}: the slice '{item}' does not fit the model: {error}"
+        return
+    numbers = [
+        element for element in found if element.__class__ in native_numeric_types
+    ]
+    if not found:
+        yield f"{argument}: the slice '{item}' matches nothing"
+    elif numbers:
+        yield from _resolve(model, numbers[0], f"{argument}, in the slice '{item}'")
+    else:
+        for element in found:
+            yield from _resolve(model, element, argument)
+
+
+def _resolve_name(model: BlockData, name: str, argument: str) -> Iterator[Any]:
+    try:
+        found = ComponentUID(name).find_component_on(model)
+    except (ValueError, TypeError, AttributeError, KeyError, AssertionError, OSError):
+        found = None  # Pyomo raises each of these for some text that is no name
+    if isinstance(found, (IndexedComponent_slice, ComponentBase)):
+        yield from _resolve(model, found, argument)
+    else:
+        known = [c.name for c in model.component_objects((Var, Param))]
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "check the spelling"
+        yield f"{argument}: the model has no component '{name}'; {hint}"
+
+
+def _misfit(
+    model: BlockData, found: ComponentBase, ctype: type, argument: str
+) -> str | None:
+    """Say why a component cannot be marked, or return None."""
+    if found.ctype is not ctype:
+        return (
+            f"{argument}: '{found.name}' is a {found.ctype.__name__}; "
+            f"expected a {ctype.__name__}"
+        )
+    if not belongs(model, found):
+        return (
+            f"{argument}: '{found.name}' belongs to another model than "
+            f"'{model.name}'; give the component of the model that you annotate "
+            "(a clone has components of its own)"
+        )
+    if ctype is Param and not found.parent_component().mutable:
+        return (
+            f"{argument}: Param '{found.name}' is not mutable, so its value is "
+            "already baked into the expressions; declare it with "
+            f"Param(..., mutable=True) and build the model again"
+        )
+    if isinstance(found, Component) and not len(found):
+        missing = "has no value; give it one" if ctype is Param else "has no elements"
+        return f"{argument}: {ctype.__name__} '{found.name}' {missing}"
+    return None
+
+
+def _is_reference(item: ComponentBase) -> bool:
+    return isinstance(item, IndexedComponent) and item.is_reference()
+
+
+def _members(found: ComponentBase) -> list[ComponentBase]:
+    if found.is_indexed():
+        # An index, not .values(): a mutable Param makes an element that only
+        # its default describes when it is asked for by index.
+        return [found[index] for index in found]
+    return [found]
+
+
+def belongs(model: BlockData, component: ComponentBase) -> bool:
+    """Whether a component still stands somewhere below the model."""
+    parent = component.parent_component()
+    if parent is None:
+        return False
+    if component is not parent and (
+        component.index() not in parent or parent[component.index()] is not component
+    ):
+        return False
+    block = parent.parent_block()
+    while block is not None and block is not model:
+        block = block.parent_block()
+    return block is model
+
 
 FIRST_STAGE = "csg_first_stage_variables"
 UNCERTAIN = "csg_uncertain_params"

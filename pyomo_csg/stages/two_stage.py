@@ -13,16 +13,14 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.base.component import ComponentData
 
 from pyomo_csg.errors import ModelError
-from pyomo_csg.stages import checks
+from pyomo_csg.stages import model_checks
 from pyomo_csg.stages.annotation import (
     FIRST_STAGE,
     UNCERTAIN,
     annotated,
     refuse_unbuilt,
 )
-from pyomo_csg.stages.cost import is_zero, split_cost
-from pyomo_csg.stages.drawing import draw
-from pyomo_csg.stages.incidence import (
+from pyomo_csg.stages.stage_inference import (
     FIRST,
     RECOURSE,
     Row,
@@ -30,10 +28,11 @@ from pyomo_csg.stages.incidence import (
     constraint_rows,
     expression_row,
     incidence_graph,
+    is_zero,
+    split_cost,
     unique,
 )
-from pyomo_csg.stages.mpisppy_out import export
-from pyomo_csg.stages.summary import summarize
+from pyomo_csg.stages.summary import draw, summarize
 
 
 class TwoStageModel:
@@ -86,12 +85,12 @@ class TwoStageModel:
 
     def __init__(self, model: BlockData):
         refuse_unbuilt(model)
-        objectives = checks.active_objectives(model)
+        objectives = model_checks.active_objectives(model)
         structure = [
-            *checks.objective_problems(objectives),
-            *checks.unknown_component_problems(model),
+            *model_checks.objective_problems(objectives),
+            *model_checks.unknown_component_problems(model),
         ]
-        unmarked = list(checks.annotation_problems(model))
+        unmarked = list(model_checks.annotation_problems(model))
         if unmarked:
             self._refuse(model, unmarked + structure)
         self.model = model
@@ -104,15 +103,17 @@ class TwoStageModel:
         costs = [split_cost(o.expr, self.uncertainty) for o in objectives]
         for objective, sides in zip(objectives, costs, strict=True):
             self._rows += self._cost_rows(objective, sides)
-        variables = checks.model_variables(model, self._rows)
+        variables = model_checks.model_variables(model, self._rows)
         bounds = self._bound_rows(variables)
         self._refuse(
             model,
             [
                 *structure,
-                *checks.foreign_problems(model, self._rows),
-                *checks.param_problems(self.uncertain_params, self._rows + bounds),
-                *checks.variable_problems(
+                *model_checks.foreign_problems(model, self._rows),
+                *model_checks.param_problems(
+                    self.uncertain_params, self._rows + bounds
+                ),
+                *model_checks.variable_problems(
                     variables, self.first_stage_variables, self._rows
                 ),
             ],
@@ -217,6 +218,8 @@ class TwoStageModel:
         >>> kwargs["outcomes"]["scenario1"]
         [2.0, 2.4000000000000004, 16.0]
         """
+        from pyomo_csg.interop.mpisppy_writer import export
+
         return export(self, scenarios, weights)
 
     def __str__(self) -> str:

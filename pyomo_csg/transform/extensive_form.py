@@ -9,9 +9,8 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.arrays import Doors, scenario_array, weight_vector
-from pyomo_csg.transform.door import ProgramTransformation
-from pyomo_csg.transform.program import Program
+from pyomo_csg.stages.inputs import Doors, scenario_array, weight_vector
+from pyomo_csg.transform.program import Program, ProgramTransformation
 
 
 @TransformationFactory.register(

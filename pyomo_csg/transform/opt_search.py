@@ -18,14 +18,13 @@ from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.arrays import (
+from pyomo_csg.stages.inputs import (
     Doors,
     outcome_vector,
     scenario_array,
     weight_vector,
 )
-from pyomo_csg.transform.door import ProgramTransformation
-from pyomo_csg.transform.program import Program
+from pyomo_csg.transform.program import Program, ProgramTransformation
 
 
 @TransformationFactory.register(

@@ -14,9 +14,8 @@ from pyomo.core.expr.visitor import replace_expressions
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.arrays import Doors, decision_vector, outcome_vector
-from pyomo_csg.transform.door import ProgramTransformation
-from pyomo_csg.transform.program import Program
+from pyomo_csg.stages.inputs import Doors, decision_vector, outcome_vector
+from pyomo_csg.transform.program import Program, ProgramTransformation
 
 _TOLERANCE = 1e-6
 

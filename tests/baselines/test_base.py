@@ -36,7 +36,7 @@ X = np.random.default_rng(7).normal(size=(4, 2))
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    monkeypatch.setattr("pyomo_csg.learn.outcomes._TREES", 10)
+    monkeypatch.setattr("pyomo_csg.learn.distributions.samplers._TREES", 10)
 
 
 def make(name, data=None, model=None, **settings):

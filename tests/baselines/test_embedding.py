@@ -5,7 +5,7 @@ import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
-from pyomo_csg.baselines.embedding import ReluLayer, embed
+from pyomo_csg.baselines.trained.neur2sp import ReluLayer, embed
 from tests.solving import transform
 from tests.zoo import ZOO, scenarios
 

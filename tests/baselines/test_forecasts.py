@@ -9,9 +9,9 @@ from sklearn.neighbors import KNeighborsRegressor
 import pyomo_csg as csg
 from pyomo_csg.baselines import ExpectedValue, ForestWeighted, Residuals
 from pyomo_csg.baselines.reduction import kmeans
-from pyomo_csg.learn.forecast import fit_location_scale
+from pyomo_csg.learn.distributions.location_scale import fit_location_scale
+from pyomo_csg.learn.distributions.samplers import features_of
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.outcomes import features_of
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.task import Task
 from tests.baselines import papers
@@ -22,7 +22,7 @@ X = np.random.default_rng(3).normal(size=(5, 2))
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    monkeypatch.setattr("pyomo_csg.learn.outcomes._TREES", 20)
+    monkeypatch.setattr("pyomo_csg.learn.distributions.samplers._TREES", 20)
 
 
 def line(contexts, targets):
@@ -260,7 +260,7 @@ class TestResiduals:
             assert policy.weights(x).tolist() == weights.tolist()
 
     def test_panels_are_forecast_by_the_lstm_of_csg_fit(self, monkeypatch):
-        monkeypatch.setattr("pyomo_csg.learn.forecast._STEPS", 3)
+        monkeypatch.setattr("pyomo_csg.learn.distributions.location_scale._STEPS", 3)
         contexts, returns = panels(40)
         oracle, history = csg.Oracle(portfolio()), History(contexts, returns)
         task = Task(oracle, history, 1, csg.FitConfig(), 2, Journal())

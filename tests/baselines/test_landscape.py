@@ -6,8 +6,8 @@ import torch
 
 import pyomo_csg as csg
 from pyomo_csg.baselines import LandscapeSurrogate
-from pyomo_csg.baselines.landscape import _product
-from pyomo_csg.learn.kernels import mmd_loss
+from pyomo_csg.baselines.trained.landscape import _product
+from pyomo_csg.learn.distributions.distances import mmd_loss
 from tests.baselines import papers
 
 

@@ -9,7 +9,7 @@ import torch
 import pyomo_csg as csg
 from models import cep1, newsvendor
 from pyomo_csg.baselines import Neur2SP
-from pyomo_csg.baselines.recourse_net import RecourseNet
+from pyomo_csg.baselines.trained.neur2sp import RecourseNet
 from tests.baselines import papers
 from tests.learn.test_direct import hard_to_serve
 from tests.zoo import ZOO
@@ -19,7 +19,7 @@ QUICK = {"hidden": 6, "labels": 80, "outcomes": 4, "decisions": 12, "epochs": 5}
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    monkeypatch.setattr("pyomo_csg.learn.outcomes._TREES", 10)
+    monkeypatch.setattr("pyomo_csg.learn.distributions.samplers._TREES", 10)
 
 
 def make(model, data, **options):

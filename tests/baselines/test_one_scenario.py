@@ -6,7 +6,7 @@ from scipy.optimize import linprog
 
 import pyomo_csg as csg
 from pyomo_csg.baselines import OneScenario
-from pyomo_csg.baselines.one_scenario import simplex
+from pyomo_csg.baselines.trained.one_scenario import simplex
 from tests.baselines import papers
 from tests.learn.test_direct import hard_to_serve
 

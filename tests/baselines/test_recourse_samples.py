@@ -5,7 +5,7 @@ import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
-from pyomo_csg.baselines.recourse_samples import Sampler, evenly
+from pyomo_csg.baselines.trained.recourse_samples import Sampler, evenly
 from pyomo_csg.learn.history import History
 from tests.baselines import papers
 from tests.zoo import ZOO
@@ -13,7 +13,7 @@ from tests.zoo import ZOO
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    monkeypatch.setattr("pyomo_csg.learn.outcomes._TREES", 10)
+    monkeypatch.setattr("pyomo_csg.learn.distributions.samplers._TREES", 10)
 
 
 @pytest.mark.parametrize("name", ["cep1", "nonlinear_data", "fixed_variables", "mnv"])

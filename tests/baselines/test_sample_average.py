@@ -9,7 +9,7 @@ import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.baselines import SampleAverage
 from pyomo_csg.baselines.reduction import forward_selection, kmeans
-from pyomo_csg.learn.omega import spread_of
+from pyomo_csg.learn.networks.domains import spread_of
 from tests.baselines import papers
 from tests.reference import optimum
 from tests.solve.test_faults import no_complete_recourse

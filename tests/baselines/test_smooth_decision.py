@@ -5,8 +5,7 @@ import pytest
 import torch
 
 import pyomo_csg as csg
-from pyomo_csg.baselines.smooth_decision import KnownDecisions
-from pyomo_csg.baselines.support import anywhere
+from pyomo_csg.baselines.trained.support_probabilities import KnownDecisions, anywhere
 from tests.learn.test_direct import hard_to_serve
 from tests.zoo import ZOO, scenarios
 

@@ -6,7 +6,7 @@ import pytest
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.baselines import SupportProbabilities
-from pyomo_csg.baselines.support import anywhere
+from pyomo_csg.baselines.trained.support_probabilities import anywhere
 
 
 def test_contexts_that_matter_beat_equal_weights():

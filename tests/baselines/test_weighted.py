@@ -5,9 +5,9 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 from pyomo_csg.baselines import ForestWeighted, NeighbourWeighted
-from pyomo_csg.baselines.neighbours import energy_scores
 from pyomo_csg.baselines.reduction import forward_selection, kmeans
-from pyomo_csg.learn import outcomes
+from pyomo_csg.baselines.weighted_saa import energy_scores
+from pyomo_csg.learn.distributions import samplers
 from tests.baselines import papers
 
 X = np.random.default_rng(3).normal(size=(5, 2))
@@ -15,7 +15,7 @@ X = np.random.default_rng(3).normal(size=(5, 2))
 
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch):
-    monkeypatch.setattr(outcomes, "_TREES", 10)
+    monkeypatch.setattr(samplers, "_TREES", 10)
 
 
 def nearest(contexts, x, count):
@@ -89,7 +89,7 @@ def test_auto_takes_many_neighbours_where_the_context_tells_nothing():
 def leaf_shares(contexts, targets, x, seed):
     """Return the weights of all rows for a context, by a loop over trees and rows."""
     forest = RandomForestRegressor(
-        10, min_samples_leaf=outcomes._LEAF, max_features=1.0, random_state=seed
+        10, min_samples_leaf=samplers._LEAF, max_features=1.0, random_state=seed
     ).fit(contexts, targets)
     weights = np.zeros(len(contexts))
     for tree in forest.estimators_:

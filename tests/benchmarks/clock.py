@@ -12,7 +12,9 @@ from collections import Counter
 
 import highspy
 
-from pyomo_csg.learn import charges, descent, methods
+from pyomo_csg.learn import trainer
+from pyomo_csg.learn.distributions import conditional_samplers
+from pyomo_csg.learn.selection import registry
 from pyomo_csg.solve.oracle import Oracle
 
 _OTHER_CALLS = (
@@ -55,9 +57,9 @@ class Clock:
         self._door(highspy.Highs, "run", RUN)
         for name in _OTHER_CALLS:
             self._door(highspy.Highs, name, CALLS)
-        self._door(descent, "_descend", TORCH)
+        self._door(trainer, "_descend", TORCH)
         self._door(Oracle, "_run", OURS)
-        for module in (charges, methods):
+        for module in (conditional_samplers, registry):
             self._door(module, "forest_weights", FORESTS)
         self._start = time.process_time()
         return self

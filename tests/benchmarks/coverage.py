@@ -13,7 +13,7 @@ import numpy as np
 import pyomo_csg as csg
 from models import cep1, mnv, newsvendor
 from pyomo_csg.guarantees import mean_interval
-from pyomo_csg.guarantees.pairs import costs_of
+from pyomo_csg.guarantees.holdout import costs_of
 from pyomo_csg.guarantees.rivals import usual_rivals
 from pyomo_csg.learn.history import History
 

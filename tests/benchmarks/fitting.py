@@ -11,17 +11,17 @@ import torch
 
 import pyomo_csg as csg
 from models import cep1
-from pyomo_csg.learn.bodies import free_outcomes, new_body
-from pyomo_csg.learn.charges import Charges
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.direct import Direct
-from pyomo_csg.learn.dynamic import train_dynamic
-from pyomo_csg.learn.folds import folds_of
+from pyomo_csg.learn.distributions.conditional_samplers import Charges
 from pyomo_csg.learn.history import history_of
-from pyomo_csg.learn.judging import true_losses
-from pyomo_csg.learn.mmd import train_mmd
+from pyomo_csg.learn.methods.direct import Direct
+from pyomo_csg.learn.methods.dynamic import train_dynamic
+from pyomo_csg.learn.methods.mmd import train_mmd
+from pyomo_csg.learn.methods.static import GRID, train_static
+from pyomo_csg.learn.networks.initialization import free_outcomes, new_body
 from pyomo_csg.learn.progress import Journal
-from pyomo_csg.learn.static import GRID, train_static
+from pyomo_csg.learn.selection.folds import folds_of
+from pyomo_csg.learn.selection.scoring import true_losses
 from pyomo_csg.learn.task import Task
 from tests.benchmarks.clock import Clock
 

@@ -9,10 +9,10 @@ import numpy as np
 
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, mnv, newsvendor, sslp
-from pyomo_csg.solve.assembly import evaluate
-from pyomo_csg.solve.compiling import compile_model
+from pyomo_csg.solve.compile.assembly import evaluate
+from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import Stats
-from pyomo_csg.solve.integer import IntegerStrategy
+from pyomo_csg.solve.mip.integer_solver import IntegerStrategy
 from tests.benchmarks.oracle import cpu, heading, pairs, row
 
 

@@ -17,10 +17,10 @@ import numpy as np
 
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, mnv, newsvendor, sslp
-from pyomo_csg.solve.appsi import AppsiEngine
-from pyomo_csg.solve.compiling import compile_model
+from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import Stats
-from pyomo_csg.solve.recourse import RecourseSolver
+from pyomo_csg.solve.lp.recourse_costs import RecourseSolver
+from pyomo_csg.solve.pyomo_solvers.appsi_engine import AppsiEngine
 from tests.benchmarks.clock import CALLS, OURS, RUN, Clock
 
 

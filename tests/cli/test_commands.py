@@ -13,7 +13,7 @@ from models import cep1
 from pyomo_csg.cli import main
 from pyomo_csg.cli.model_file import load_model
 from pyomo_csg.cli.parser import parsed
-from pyomo_csg.comparing import compare
+from pyomo_csg.evaluation.comparison import compare
 from tests.cli.conftest import QUICKLY
 from tests.quick import QUICK
 

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 import pyomo_csg as csg
-from pyomo_csg.cli import main, running
+from pyomo_csg.cli import entry_point as running
+from pyomo_csg.cli import main
 from pyomo_csg.cli.model_file import load_model
 from tests.cli.conftest import QUICKLY
 

@@ -5,8 +5,8 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, mnv, newsvendor, sslp
-from pyomo_csg.evaluation import full_program
-from pyomo_csg.evaluation.cache import Cache
+from pyomo_csg.evaluation import evaluator
+from pyomo_csg.evaluation.program_cache import Cache
 from tests.evaluation.making import OnScenarios, Rule, newsvendor_cases
 from tests.solve.test_faults import no_complete_recourse
 from tests.solving import solve, transform
@@ -19,7 +19,7 @@ def solved(cases, folder, model=None, options=None):
     model = model or newsvendor.build()
     oracle, judge = csg.Oracle(model, options=options), csg.Oracle(model)
     cache = Cache(folder, oracle.two_stage, {"options": options})
-    found = full_program.full_programs(oracle, judge, cases, cache, 1, False)
+    found = evaluator.full_programs(oracle, judge, cases, cache, 1, False)
     return found, oracle.stats.solves
 
 
@@ -105,7 +105,7 @@ def test_laws_of_one_size_start_from_the_last_basis():
     for count in (1, 2):
         oracle, judge = csg.Oracle(cep1.build()), csg.Oracle(cep1.build())
         cache = Cache(None, oracle.two_stage, {})
-        full_program.full_programs(oracle, judge, cases[:count], cache, 1, False)
+        evaluator.full_programs(oracle, judge, cases[:count], cache, 1, False)
         iterations.append(oracle.stats.iterations)
     assert iterations[1] - iterations[0] < 0.1 * iterations[0]
 

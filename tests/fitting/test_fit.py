@@ -8,7 +8,7 @@ from torch import nn
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn import methods
+from pyomo_csg.learn.selection import registry
 from tests.learn.test_auto import cost_only
 from tests.learn.test_direct import hard_to_serve
 from tests.quick import METHODS, QUICK, fit, maximised, panels, portfolio
@@ -55,7 +55,7 @@ def test_what_a_loss_net_told_of_held_out_pairs_is_kept(fitted, method):
 def test_where_the_loss_net_leads_astray_the_mmd_network_is_taken(
     pairs, fitted, method, monkeypatch
 ):
-    train = getattr(methods, f"train_{method}")
+    train = getattr(registry, f"train_{method}")
 
     def astray(*given, **options):
         found = train(*given, **options)
@@ -65,7 +65,7 @@ def test_where_the_loss_net_leads_astray_the_mmd_network_is_taken(
                     numbers += 30  # scenarios that are far too high
         return found
 
-    monkeypatch.setattr(methods, f"train_{method}", astray)
+    monkeypatch.setattr(registry, f"train_{method}", astray)
     policy = fit(pairs, method=method)
 
     summary = policy.learned.summary
@@ -102,7 +102,7 @@ def test_auto_beats_the_mean_on_contexts_that_it_has_not_seen():
 
 
 def test_a_context_that_tells_nothing_costs_little(monkeypatch):
-    monkeypatch.setattr("pyomo_csg.learn.candidates._CONSTANT_STEPS", 100)
+    monkeypatch.setattr("pyomo_csg.learn.selection.candidates._CONSTANT_STEPS", 100)
     rng = np.random.default_rng(3)
     contexts, outcomes = rng.normal(size=(150, 3)), rng.gamma(4.0, 3.0, (150, 1))
     config = csg.FitConfig(folds=2, starts=1, task_epochs=2)
@@ -234,7 +234,7 @@ def test_learned_weights_sum_to_one_and_differ(pairs, method):
 
 @pytest.mark.parametrize("method", ["mmd", "auto"])
 def test_the_number_of_scenarios_can_be_chosen(pairs, method, monkeypatch):
-    monkeypatch.setattr("pyomo_csg.fitting.COUNTS", (1, 2, 5))
+    monkeypatch.setattr("pyomo_csg.policy.fit.COUNTS", (1, 2, 5))
 
     policy = fit(pairs, scenarios="auto", method=method)
 
@@ -253,7 +253,7 @@ def test_the_number_of_scenarios_can_be_chosen(pairs, method, monkeypatch):
 
 
 def test_the_number_of_scenarios_is_chosen_by_what_decisions_cost(pairs, monkeypatch):
-    monkeypatch.setattr("pyomo_csg.fitting.COUNTS", (1, 2))
+    monkeypatch.setattr("pyomo_csg.policy.fit.COUNTS", (1, 2))
     dear = newsvendor.build()
     dear.cost.set_value(1e6 * dear.cost.expr)  # the MMD loss sees no costs
 
@@ -273,7 +273,7 @@ def test_a_decision_time_that_nothing_meets_takes_the_smallest_number(pairs, cap
 
 
 def test_a_decision_time_that_all_meet_changes_nothing(pairs, monkeypatch):
-    monkeypatch.setattr("pyomo_csg.fitting.COUNTS", (1, 2, 5))
+    monkeypatch.setattr("pyomo_csg.policy.fit.COUNTS", (1, 2, 5))
     plain, timed = (
         fit(pairs, scenarios="auto", method="mmd", config={"mmd_epochs": 2, **more})
         for more in ({}, {"seconds": 1000.0})

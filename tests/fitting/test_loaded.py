@@ -11,10 +11,10 @@ from torch import nn
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.forecast import fit_location_scale
+from pyomo_csg.learn.distributions.location_scale import fit_location_scale
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.learned import Learned
-from pyomo_csg.learn.networks import Constant
+from pyomo_csg.learn.networks.task_nets import Constant
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.task import Task
 from tests.fitting.test_given import Own, Scale, zeros
@@ -42,7 +42,7 @@ import numpy as np
 from torch import nn
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.networks import FromFunction
+from pyomo_csg.learn.networks.task_nets import FromFunction
 from tests.fitting.test_given import Own, Scale, zeros
 from tests.quick import panels, portfolio
 

@@ -8,9 +8,9 @@ from scipy import stats
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.deciding import Decider
+from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.guarantees import mean_interval
-from pyomo_csg.guarantees.pairs import costs_of
+from pyomo_csg.guarantees.holdout import costs_of
 from pyomo_csg.guarantees.rivals import usual_rivals
 from pyomo_csg.learn.history import History
 from tests.quick import fit, maximised

@@ -6,8 +6,9 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, farmer, mnv, newsvendor
-from pyomo_csg.guarantees import constants, cost_range, task_constants
-from pyomo_csg.guarantees.linear_model import right_hand_side_model
+from pyomo_csg.guarantees import cost_range, task_constants
+from pyomo_csg.guarantees.paper import constants
+from pyomo_csg.guarantees.paper.right_hand_side_model import right_hand_side_model
 
 LOW, HIGH = 10.0, 20.0
 

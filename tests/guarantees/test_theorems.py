@@ -8,15 +8,11 @@ import torch
 
 import pyomo_csg as csg
 from models import cep1, newsvendor
-from pyomo_csg.guarantees import (
-    approximate_bound,
-    constants,
-    mmd_bound,
-    task_bound,
-)
-from pyomo_csg.guarantees.complexity import linear_class
-from pyomo_csg.learn.kernels import KERNELS, kernel_of, mmd_loss
-from pyomo_csg.learn.omega import Omega
+from pyomo_csg.guarantees import approximate_bound, mmd_bound, task_bound
+from pyomo_csg.guarantees.paper import constants
+from pyomo_csg.guarantees.paper.complexity import linear_class
+from pyomo_csg.learn.distributions.distances import KERNELS, kernel_of, mmd_loss
+from pyomo_csg.learn.networks.domains import Omega
 from tests.quick import fit
 
 SUPPORT = (13.5, 16.5)

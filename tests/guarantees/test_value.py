@@ -5,7 +5,7 @@ import pytest
 
 import pyomo_csg as csg
 from models import farmer, newsvendor
-from pyomo_csg.deciding import Decider
+from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.guarantees import conditional_values, values
 from tests.quick import fit, maximised
 

@@ -13,9 +13,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import backend_registration
 
-from pyomo_csg.learn.ensemble import Ensemble
-from pyomo_csg.learn.loss_net import LossNet
-from pyomo_csg.learn.networks import Feedforward
+from pyomo_csg.learn.networks.ensemble import Ensemble
+from pyomo_csg.learn.networks.loss_net import LossNet
+from pyomo_csg.learn.networks.task_nets import Feedforward
 
 ELSEWHERE = "privateuseone"
 NETWORKS = {

@@ -8,16 +8,16 @@ from scipy.stats import ttest_rel
 from torch import nn
 
 import pyomo_csg as csg
-from pyomo_csg.learn import auto, drawing, judging
-from pyomo_csg.learn import candidates as module
-from pyomo_csg.learn.auto import compared, learn_auto, sound_member
-from pyomo_csg.learn.bodies import constant_body
-from pyomo_csg.learn.candidates import Candidate, Candidates
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.folds import folds_of
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.networks import FromFunction, LocationScaleHead
+from pyomo_csg.learn.networks.initialization import constant_body
+from pyomo_csg.learn.networks.task_nets import FromFunction, LocationScaleHead
 from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.selection import auto, scoring, starting_points
+from pyomo_csg.learn.selection import candidates as module
+from pyomo_csg.learn.selection.auto import compared, learn_auto, sound_member
+from pyomo_csg.learn.selection.candidates import Candidate, Candidates
+from pyomo_csg.learn.selection.folds import folds_of
 from pyomo_csg.learn.task import Task
 from tests.quick import QUICK, portfolio
 from tests.zoo import ZOO, scenarios
@@ -97,8 +97,8 @@ def few_steps(monkeypatch):
         monkeypatch.setattr(module, name, 2, raising=False)
     for name in ("_CONSTANT_DRAWS", "_ATOM_DRAWS"):
         monkeypatch.setattr(module, name, 2)
-    monkeypatch.setattr(judging, "_DRAWS", 2)
-    monkeypatch.setattr(drawing, "_SETS", 4)
+    monkeypatch.setattr(scoring, "_DRAWS", 2)
+    monkeypatch.setattr(starting_points, "_SETS", 4)
 
 
 def task_on(model, outcomes=None, contexts=None, **config):
@@ -223,12 +223,12 @@ def test_integer_models_are_judged_by_what_a_forest_finds_likely():
     seen = {tuple(outcome) for outcome in task.history.outcomes[part]}
     assert {tuple(outcome) for outcome in drawn.reshape(-1, drawn.shape[2])} <= seen
     assert contest["pairs_judged"] == len(task.history)
-    by_hand = judging.expected_losses(task, mmd.bodies[0], held, judge)
-    other = judging.expected_losses(task, mmd.bodies[1], folds.held_out[1], others[0])
+    by_hand = scoring.expected_losses(task, mmd.bodies[0], held, judge)
+    other = scoring.expected_losses(task, mmd.bodies[1], folds.held_out[1], others[0])
     told = {row["name"]: row["loss"] for row in contest["candidates"]}
     assert told["mmd"] == pytest.approx(np.mean([*by_hand, *other]))
-    outcomes = judge.draw(held, judging._DRAWS, task.rng("expected losses"))
-    decisions = judging.decisions_on(task, mmd.bodies[0], held)
+    outcomes = judge.draw(held, scoring._DRAWS, task.rng("expected losses"))
+    decisions = scoring.decisions_on(task, mmd.bodies[0], held)
     costs = [
         task.oracle.cost(np.tile(y, (len(omegas), 1)), omegas, progress=False).mean()
         for y, omegas in zip(decisions, outcomes, strict=True)

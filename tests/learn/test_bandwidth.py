@@ -7,8 +7,7 @@ import pytest
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.bandwidth import median_distance, with_bandwidth
-from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.config import FitConfig, median_distance, with_bandwidth
 
 OUTCOMES = np.random.default_rng(0).normal([500.0, 3.0], [200.0, 0.1], (40, 2))
 

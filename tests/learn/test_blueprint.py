@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 import pyomo_csg as csg
-from pyomo_csg.learn import blueprint
-from pyomo_csg.learn.blueprint import custom_parts, describe, restore
-from pyomo_csg.learn.forecast import Forecast
-from pyomo_csg.learn.networks import (
+from pyomo_csg.learn.distributions.location_scale import Forecast
+from pyomo_csg.learn.networks import architecture
+from pyomo_csg.learn.networks.architecture import custom_parts, describe, restore
+from pyomo_csg.learn.networks.domains import Omega
+from pyomo_csg.learn.networks.task_nets import (
     Constant,
     Feedforward,
     LocationScaleHead,
@@ -18,7 +19,6 @@ from pyomo_csg.learn.networks import (
     Recurrent,
     TaskNet,
 )
-from pyomo_csg.learn.omega import Omega
 
 OMEGA = ([0.0, -float("inf")], [float("inf"), 4.0], [1.0, 2.0], [0.5, 1.5])
 
@@ -55,8 +55,8 @@ class Settled(nn.Module):
 @pytest.fixture
 def settled(monkeypatch):
     """Make the class known for one test."""
-    monkeypatch.setattr(blueprint, "_KINDS", dict(blueprint._KINDS))
-    return blueprint.buildable(Settled)
+    monkeypatch.setattr(architecture, "_KINDS", dict(architecture._KINDS))
+    return architecture.buildable(Settled)
 
 
 def network(body, head=OmegaHead, seed=0):

@@ -5,15 +5,15 @@ import pytest
 import torch
 from torch import nn
 
-from pyomo_csg.learn.bodies import (
+from pyomo_csg.learn.networks.initialization import (
     centers,
     dearest,
     free_outcomes,
     new_body,
     widened,
 )
-from pyomo_csg.learn.linear import BoundedLinear, Linear
-from pyomo_csg.learn.networks import Constant, Feedforward, Recurrent
+from pyomo_csg.learn.networks.linear_nets import BoundedLinear, Linear
+from pyomo_csg.learn.networks.task_nets import Constant, Feedforward, Recurrent
 from tests.learn.test_mmd import task_on
 
 KINDS = {"mlp": Feedforward, "linear": BoundedLinear, "constant": Constant}

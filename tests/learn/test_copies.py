@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pyomo_csg.learn.copies import copies_in
 from pyomo_csg.learn.history import History
+from pyomo_csg.learn.selection.folds import copies_in
 
 
 def numbers(contexts, outcomes):

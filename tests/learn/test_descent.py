@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from pyomo_csg.learn.descent import Schedule, batches, descend
-from pyomo_csg.learn.ensemble import Ensemble
-from pyomo_csg.learn.networks import Constant, Feedforward
+from pyomo_csg.learn.networks.ensemble import Ensemble
+from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
+from pyomo_csg.learn.trainer import Schedule, batches, descend
 
 RNG = np.random.default_rng(0)
 X = torch.as_tensor(RNG.standard_normal((60, 2)))

@@ -7,15 +7,19 @@ import torch
 
 import pyomo_csg as csg
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.descent import Schedule
-from pyomo_csg.learn.direct import Direct
-from pyomo_csg.learn.ensemble import Ensemble
+from pyomo_csg.learn.distributions.samplers import Own, Pool
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.loss_net import seeded
-from pyomo_csg.learn.networks import Feedforward, FromFunction, LocationScaleHead
-from pyomo_csg.learn.outcomes import Own, Pool
+from pyomo_csg.learn.methods.direct import Direct
+from pyomo_csg.learn.networks.ensemble import Ensemble
+from pyomo_csg.learn.networks.loss_net import seeded
+from pyomo_csg.learn.networks.task_nets import (
+    Feedforward,
+    FromFunction,
+    LocationScaleHead,
+)
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.trainer import Schedule
 from tests.zoo import ZOO, scenarios
 
 STEP = 1e-6

@@ -6,15 +6,15 @@ import torch
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn import drawing
-from pyomo_csg.learn.bodies import constant_body
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.drawing import best_sets, new_atoms
+from pyomo_csg.learn.distributions.samplers import Errors
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.judging import expected_losses
-from pyomo_csg.learn.networks import Constant, FromFunction, LocationScaleHead
-from pyomo_csg.learn.outcomes import Errors
+from pyomo_csg.learn.networks.initialization import constant_body
+from pyomo_csg.learn.networks.task_nets import Constant, FromFunction, LocationScaleHead
 from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.selection import starting_points
+from pyomo_csg.learn.selection.scoring import expected_losses
+from pyomo_csg.learn.selection.starting_points import best_sets, new_atoms
 from pyomo_csg.learn.task import Task
 from tests.zoo import ZOO, scenarios
 
@@ -61,8 +61,8 @@ def test_only_the_rows_that_are_given_count():
 
 
 def test_integer_recourse_has_fewer_draws(monkeypatch):
-    monkeypatch.setattr(drawing, "_SLOW_SETS", 3)
-    monkeypatch.setattr(drawing, "_SETS", 10**6)  # which would take for ever
+    monkeypatch.setattr(starting_points, "_SLOW_SETS", 3)
+    monkeypatch.setattr(starting_points, "_SETS", 10**6)  # which would take for ever
     model = ZOO["integers"]()
     task = task_on(model, scenarios(model, 12), 2)
 

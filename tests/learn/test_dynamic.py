@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from pyomo_csg.learn import dynamic
-from pyomo_csg.learn.dynamic import ReplayBuffer, train_dynamic
-from pyomo_csg.learn.loss_net import Samples, train_loss_nets
-from pyomo_csg.learn.mmd import train_mmd
+from pyomo_csg.learn.methods import dynamic
+from pyomo_csg.learn.methods.dynamic import ReplayBuffer, train_dynamic
+from pyomo_csg.learn.methods.mmd import train_mmd
+from pyomo_csg.learn.networks.loss_net import Samples, train_loss_nets
 from tests.learn.test_mmd import bodies, newsvendor_task
 from tests.learn.test_static import EVERY, QUICK, true_loss
 

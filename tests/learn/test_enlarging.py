@@ -6,10 +6,10 @@ import pytest
 import pyomo_csg as csg
 from models import mnv
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.enlarging import between, enlarged
-from pyomo_csg.learn.folds import folds_of
+from pyomo_csg.learn.distributions.copula_forest import between, enlarged
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.selection.folds import folds_of
 from pyomo_csg.learn.task import Task
 
 
@@ -62,7 +62,7 @@ def test_four_are_added_for_each_that_happened(task, found):
 
 
 def test_with_many_pairs_none_are_added(task, monkeypatch):
-    monkeypatch.setattr("pyomo_csg.learn.enlarging._ENOUGH", 40)
+    monkeypatch.setattr("pyomo_csg.learn.distributions.copula_forest._ENOUGH", 40)
     larger, folds, _ = enlarged(task, folds_of(task))
     assert len(larger.history) == 40 + 8  # the part that holds out eight
     assert folds.rows[-1].tolist() == list(range(40))

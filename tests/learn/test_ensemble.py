@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.utils import backend_registration
 
-from pyomo_csg.learn.ensemble import Ensemble
-from pyomo_csg.learn.networks import Constant, Feedforward, Recurrent
+from pyomo_csg.learn.networks.ensemble import Ensemble
+from pyomo_csg.learn.networks.task_nets import Constant, Feedforward, Recurrent
 
 SHAPE = (2, 1)
 MAKERS = {

@@ -7,10 +7,10 @@ from sklearn.model_selection import KFold
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.folds import folds_of
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.methods import Method
 from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.selection.folds import folds_of
+from pyomo_csg.learn.selection.registry import Method
 from pyomo_csg.learn.task import Task
 from tests.zoo import ZOO
 

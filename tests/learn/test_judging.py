@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from pyomo_csg.learn.judging import (
+from pyomo_csg.learn.distributions.samplers import Errors, Own, Pool
+from pyomo_csg.learn.networks.task_nets import Constant
+from pyomo_csg.learn.selection.scoring import (
     best_of,
     losses_by_error,
     mean_loss,
     true_losses,
 )
-from pyomo_csg.learn.networks import Constant
-from pyomo_csg.learn.outcomes import Errors, Own, Pool
 from tests.learn.test_direct import hard_to_serve, task_on
 
 ROWS = np.arange(8)

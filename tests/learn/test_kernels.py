@@ -6,7 +6,7 @@ import torch
 from scipy.stats import energy_distance
 
 from pyomo_csg import DataError
-from pyomo_csg.learn.kernels import (
+from pyomo_csg.learn.distributions.distances import (
     energy,
     gaussian,
     kernel_of,

@@ -14,9 +14,9 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, newsvendor
-from pyomo_csg.learn import labels
 from pyomo_csg.learn.checkpoint import Checkpoint
-from pyomo_csg.learn.labels import label
+from pyomo_csg.learn.methods import labels
+from pyomo_csg.learn.methods.labels import label
 from pyomo_csg.learn.progress import Journal
 from tests.learn.test_checkpoint import names, run
 from tests.solve.test_faults import no_complete_recourse

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm, spearmanr
 
-from pyomo_csg.learn import law as module
-from pyomo_csg.learn.law import Law
-from pyomo_csg.learn.outcomes import forest_weights
+from pyomo_csg.learn.distributions import copula_forest as module
+from pyomo_csg.learn.distributions.copula_forest import Law
+from pyomo_csg.learn.distributions.samplers import forest_weights
 
 EVERYTHING = np.arange(4)
 

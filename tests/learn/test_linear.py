@@ -6,7 +6,7 @@ import torch
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.linear import BoundedLinear
+from pyomo_csg.learn.networks.linear_nets import BoundedLinear
 from tests.quick import fit, panels
 
 

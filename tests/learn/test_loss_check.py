@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from pyomo_csg.learn import loss_check as checking
-from pyomo_csg.learn.loss_check import loss_check
-from pyomo_csg.learn.mmd import train_mmd
-from pyomo_csg.learn.static import train_static
+from pyomo_csg.learn.methods import surrogate_diagnostics as checking
+from pyomo_csg.learn.methods.mmd import train_mmd
+from pyomo_csg.learn.methods.static import train_static
+from pyomo_csg.learn.methods.surrogate_diagnostics import loss_check
 from tests.learn.test_mmd import bodies, newsvendor_task
 
 SEEN, UNSEEN = np.arange(40), np.arange(40, 60)

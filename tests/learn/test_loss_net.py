@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from pyomo_csg import DataError
-from pyomo_csg.learn.ensemble import Ensemble
-from pyomo_csg.learn.loss_net import (
+from pyomo_csg.learn.networks.ensemble import Ensemble
+from pyomo_csg.learn.networks.loss_net import (
     LossNet,
     Samples,
     joined,

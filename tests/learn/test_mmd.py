@@ -7,11 +7,11 @@ import torch
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.ensemble import Ensemble
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.loss_net import seeded
-from pyomo_csg.learn.mmd import generator, train_mmd
-from pyomo_csg.learn.networks import Constant, Feedforward, LocationScaleHead
+from pyomo_csg.learn.methods.mmd import generator, train_mmd
+from pyomo_csg.learn.networks.ensemble import Ensemble
+from pyomo_csg.learn.networks.loss_net import seeded
+from pyomo_csg.learn.networks.task_nets import Constant, Feedforward, LocationScaleHead
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.task import Task
 

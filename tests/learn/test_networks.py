@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from pyomo_csg.learn.networks import (
+from pyomo_csg.learn.networks.domains import Omega
+from pyomo_csg.learn.networks.task_nets import (
     Constant,
     Feedforward,
     LocationScaleHead,
@@ -15,7 +16,6 @@ from pyomo_csg.learn.networks import (
     mlp,
     scenarios_of,
 )
-from pyomo_csg.learn.omega import Omega
 
 INF = float("inf")
 OMEGA = Omega([0, -INF], [INF, INF], [5, -1], [2, 3])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import pyomo_csg as csg
-from pyomo_csg.learn.omega import Omega, omega_of, spread_of
+from pyomo_csg.learn.networks.domains import Omega, omega_of, spread_of
 
 INF = math.inf
 # One of each kind: nowhere bounded, from below, from above, between; spread 2.

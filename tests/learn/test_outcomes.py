@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import chisquare
 from sklearn.ensemble import RandomForestRegressor
 
-from pyomo_csg.learn import outcomes as module
-from pyomo_csg.learn.outcomes import (
+from pyomo_csg.learn.distributions import samplers as module
+from pyomo_csg.learn.distributions.samplers import (
     Alike,
     Errors,
     Own,

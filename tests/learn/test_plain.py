@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from pyomo_csg.learn.forecast import Forecast
-from pyomo_csg.learn.networks import (
+from pyomo_csg.learn.distributions.location_scale import Forecast
+from pyomo_csg.learn.networks.domains import Omega
+from pyomo_csg.learn.networks.numpy_inference import plain
+from pyomo_csg.learn.networks.task_nets import (
     Constant,
     Feedforward,
     FromFunction,
@@ -17,8 +19,6 @@ from pyomo_csg.learn.networks import (
     Recurrent,
     TaskNet,
 )
-from pyomo_csg.learn.omega import Omega
-from pyomo_csg.learn.plain import plain
 
 INF = float("inf")
 OMEGAS = {

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from pyomo_csg.learn import searching
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.learned import Found
 from pyomo_csg.learn.progress import Journal
-from pyomo_csg.learn.searching import search, smallest
-from pyomo_csg.learn.space import space_of
+from pyomo_csg.learn.selection import hyperparameter_search
+from pyomo_csg.learn.selection.hyperparameter_search import search, smallest, space_of
 
 NAN = float("nan")
 SPACE = space_of("mmd", None, panels=False)
@@ -30,7 +29,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     mine = Clock()
-    monkeypatch.setattr(searching.time, "perf_counter", mine)
+    monkeypatch.setattr(hyperparameter_search.time, "perf_counter", mine)
     return mine
 
 

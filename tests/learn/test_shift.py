@@ -5,7 +5,11 @@ import ot
 import pytest
 
 import pyomo_csg as csg
-from pyomo_csg.learn.shift import joint_mmd, kappa_distance, wasserstein
+from pyomo_csg.learn.distributions.distances import (
+    joint_mmd,
+    kappa_distance,
+    wasserstein,
+)
 
 
 def test_wasserstein_is_that_of_pot():

@@ -6,8 +6,8 @@ from torch import nn
 
 import pyomo_csg as csg
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.space import space_of
-from pyomo_csg.options import METHODS
+from pyomo_csg.learn.selection.hyperparameter_search import space_of
+from pyomo_csg.validation import METHODS
 
 LAYERS = {"hidden", "recurrent"}
 LOSS_NET = {"encoder", "head", "loss_epochs", "loss_rate"}

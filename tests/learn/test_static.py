@@ -10,11 +10,11 @@ import pyomo_csg as csg
 from pyomo_csg import DataError
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.loss_net import seeded
-from pyomo_csg.learn.mmd import train_mmd
-from pyomo_csg.learn.networks import Constant, Feedforward
+from pyomo_csg.learn.methods.mmd import train_mmd
+from pyomo_csg.learn.methods.static import _renewed, lambda_of, train_static
+from pyomo_csg.learn.networks.loss_net import seeded
+from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
 from pyomo_csg.learn.progress import Journal
-from pyomo_csg.learn.static import _renewed, lambda_of, train_static
 from pyomo_csg.learn.task import Task
 from tests.learn.test_mmd import bodies, newsvendor_task
 

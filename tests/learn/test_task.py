@@ -8,9 +8,9 @@ from torch import nn
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.distributions.distances import mmd_loss
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.kernels import mmd_loss
-from pyomo_csg.learn.networks import Constant
+from pyomo_csg.learn.networks.task_nets import Constant
 from pyomo_csg.learn.progress import Journal
 from pyomo_csg.learn.task import Task
 from tests.learn.test_direct import hard_to_serve

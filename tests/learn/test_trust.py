@@ -6,8 +6,8 @@ import torch
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.loss_net import LossNet
-from pyomo_csg.learn.trust import complexity, lipschitz
+from pyomo_csg.learn.methods.surrogate_diagnostics import complexity, lipschitz
+from pyomo_csg.learn.networks.loss_net import LossNet
 from tests.quick import fit
 
 

@@ -14,11 +14,11 @@ import torch
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg import saving
-from pyomo_csg.evaluation.cache import Cache, Full
+from pyomo_csg.evaluation.program_cache import Cache, Full
 from pyomo_csg.learn import checkpoint as checkpoints
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.progress import Journal
+from pyomo_csg.policy import saving
 from tests import quick
 from tests.reliability import mutations
 

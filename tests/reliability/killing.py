@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pyomo_csg as csg
 from models import cep1
-from pyomo_csg import fitting
-from pyomo_csg.learn import labels
+from pyomo_csg.learn.methods import labels
+from pyomo_csg.policy import fit as fitting
 from tests.quick import fit, shorten
 
 CHUNK = 16  # labels that a checkpoint keeps at a time, so that there are many chunks

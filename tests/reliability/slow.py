@@ -5,7 +5,7 @@ import pyomo.environ as pyo
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn import outcomes as learned_outcomes
+from pyomo_csg.learn.distributions import samplers as learned_outcomes
 
 
 def hard(items=60, rows=8, seed=0):

@@ -15,7 +15,7 @@ import torch
 
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
-from pyomo_csg.policy import Policy
+from pyomo_csg.policy.policy import Policy
 from tests.quick import fit, portfolio, shorten
 from tests.solve.test_oracle import batch
 from tests.solve.test_parallel import dask

@@ -13,7 +13,7 @@ import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn import checkpoint as checkpoints
 from pyomo_csg.learn.checkpoint import Checkpoint
-from pyomo_csg.saving import _KEY
+from pyomo_csg.policy.saving import _KEY
 from tests import quick
 from tests.reliability import mutations
 from tests.reliability.hostile import PolicyFile, Program, Stage

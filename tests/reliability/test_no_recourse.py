@@ -7,7 +7,7 @@ import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
-from pyomo_csg.learn.labels import penalised
+from pyomo_csg.learn.methods.labels import penalised
 from tests.quick import METHODS, QUICK, shorten
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pyomo_csg.comparing import pairs_for
+from pyomo_csg.evaluation.comparison import pairs_for
 from pyomo_csg.report.contexts import near_outcomes, shown_contexts
 from tests.report.conftest import days
 

@@ -8,9 +8,9 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, newsvendor
-from pyomo_csg.comparing import compare
-from pyomo_csg.policy import Policy
-from pyomo_csg.report.content import content_of
+from pyomo_csg.evaluation.comparison import compare
+from pyomo_csg.policy.policy import Policy
+from pyomo_csg.report.page import content_of
 from tests.quick import fit, panels, portfolio
 from tests.report.conftest import days
 from tests.test_policy import infeasible_beyond, papers

@@ -7,8 +7,8 @@ import pytest
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.policy import Policy
-from pyomo_csg.report.training import training_curves
+from pyomo_csg.policy.policy import Policy
+from pyomo_csg.report.policy_plots import training_curves
 from tests.test_policy import papers
 
 matplotlib.use("Agg")

@@ -7,8 +7,8 @@ from pyomo.contrib.appsi.base import SolverFactory
 
 import pyomo_csg as csg
 from models import mnv, newsvendor
-from pyomo_csg.solve.appsi import AppsiEngine
 from pyomo_csg.solve.engine import SolverTrouble
+from pyomo_csg.solve.pyomo_solvers.appsi_engine import AppsiEngine
 from tests.solving import objective_of, solve, transform
 from tests.zoo import ZOO, integers, quadratic, scenarios, sos_piecewise
 

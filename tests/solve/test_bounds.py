@@ -6,7 +6,7 @@ import pytest
 import pyomo_csg as csg
 from models import cep1, mnv, sslp
 from pyomo_csg.solve import highs_engine
-from pyomo_csg.solve.compiling import compile_model
+from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.highs_engine import HighsEngine
 from tests.solve.test_integer import Solver
 from tests.solving import solve, transform

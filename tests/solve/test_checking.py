@@ -8,11 +8,11 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
-from pyomo_csg.solve.assembly import Arrays, Layout, evaluate
-from pyomo_csg.solve.checking import Checker
-from pyomo_csg.solve.compiling import compile_model
+from pyomo_csg.solve.compile.assembly import Arrays, Layout, evaluate
+from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import Stats
-from pyomo_csg.solve.highs import HighsProgram
+from pyomo_csg.solve.lp.certificates import Checker
+from pyomo_csg.solve.lp.highs_program import HighsProgram
 from pyomo_csg.stages import TwoStageModel
 
 MODELS = {

@@ -7,8 +7,8 @@ import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
-from pyomo_csg.solve.assembly import Layout, evaluate
-from pyomo_csg.solve.compiling import compile_model
+from pyomo_csg.solve.compile.assembly import Layout, evaluate
+from pyomo_csg.solve.compile.compiler import compile_model
 from tests.zoo import ZOO, scenarios
 
 

@@ -8,16 +8,22 @@ import pytest
 
 import pyomo_csg as csg
 from models import cvar_portfolio, mnv, sslp
-from pyomo_csg.solve import integer
-from pyomo_csg.solve.assembly import Layout, evaluate
-from pyomo_csg.solve.compiling import compile_model
-from pyomo_csg.solve.cut import CutLayout, SearchLayout, check_cut, slack
+from pyomo_csg.solve.compile.assembly import Layout, evaluate
+from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import SolverTrouble, Stats
-from pyomo_csg.solve.integer import IntegerStrategy
-from pyomo_csg.solve.mip import Deadline, MipProgram
-from pyomo_csg.solve.reaction import Limit, Reaction
-from pyomo_csg.solve.rounding import Rounder
-from pyomo_csg.solve.tree import Tree
+from pyomo_csg.solve.mip.first_stage_tree import Tree
+from pyomo_csg.solve.mip.fixed_integers import Limit, Reaction
+from pyomo_csg.solve.mip.integer_solver import IntegerStrategy
+from pyomo_csg.solve.mip.mip_program import (
+    CutLayout,
+    Deadline,
+    MipProgram,
+    SearchLayout,
+    check_cut,
+    integer_solver,
+    slack,
+)
+from pyomo_csg.solve.mip.rounding import Rounder
 from tests import zoo
 from tests.solve.supports import by_enumeration
 from tests.solving import solve, transform
@@ -261,7 +267,7 @@ def test_recourse_that_costs_more_than_a_limit_is_not_looked_for(weights):
 def test_the_rule_grows_a_tree_for_few_first_stage_integers(monkeypatch):
     assert Solver(mnv.build(), 1).strategy.grows_tree
     assert not Solver(zoo.piecewise(), 1).strategy.grows_tree
-    monkeypatch.setattr(integer, "_MOST_INTEGERS", 5)
+    monkeypatch.setattr(integer_solver, "_MOST_INTEGERS", 5)
     assert not Solver(mnv.build(), 1).strategy.grows_tree
 
 
@@ -294,7 +300,7 @@ def test_a_tree_over_its_budget_leaves_the_rest_to_highs(monkeypatch):
     whole = Solver(model, 2)
     value, loss = whole.solve(scenarios), whole.search(outcome)
     assert whole.found.method == "tree"
-    monkeypatch.setattr(integer, "_MOST_RELAXATIONS", 3)
+    monkeypatch.setattr(integer_solver, "_MOST_RELAXATIONS", 3)
     stopped = Solver(model, 2)
     assert stopped.solve(scenarios) == pytest.approx(value, rel=1e-9)
     assert stopped.found.method == "plain"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import pyomo_csg as csg
 from models import cep1, farmer, mnv, newsvendor
-from pyomo_csg.solve import face_search
+from pyomo_csg.solve.lp import face_search
 from tests.solving import solve, transform
 from tests.transform.test_properties import Matrices, cases, columns, usable_model
 from tests.zoo import ZOO, scenarios

@@ -7,9 +7,9 @@ import pytest
 
 import pyomo_csg as csg
 from models import cvar_portfolio
-from pyomo_csg.solve.assembly import Layout, evaluate
-from pyomo_csg.solve.compiling import compile_model
-from pyomo_csg.solve.rounding import Rounder
+from pyomo_csg.solve.compile.assembly import Layout, evaluate
+from pyomo_csg.solve.compile.compiler import compile_model
+from pyomo_csg.solve.mip.rounding import Rounder
 
 
 @pytest.fixture

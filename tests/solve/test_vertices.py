@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pyomo_csg.solve.vertices import TooManyBasesError, corners
+from pyomo_csg.solve.lp.vertices import TooManyBasesError, corners
 
 
 def _brute(matrix, side):

@@ -7,7 +7,7 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, farmer, newsvendor
-from pyomo_csg.transform.copying import RecoursePart
+from pyomo_csg.transform.recourse_copy import RecoursePart
 from tests.solving import solve, transform
 from tests.transform.test_zoo import describe
 from tests.zoo import ZOO

@@ -1,0 +1,1 @@
+"""Baselines that train a model of their own."""

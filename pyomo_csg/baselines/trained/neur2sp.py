@@ -1,0 +1,324 @@
+"""Neur2SP of Patel et al.: a network for the expected recourse, in the first stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+import torch
+from pyomo.common.modeling import unique_component_name
+from pyomo.core.base.block import BlockData
+from torch import Tensor, nn
+
+from pyomo_csg.baselines.base import Baseline
+from pyomo_csg.baselines.trained.network_training import Call, Features, Training
+from pyomo_csg.baselines.trained.recourse_samples import RecourseSamples, Sampler
+from pyomo_csg.decisions.decider import Sets
+from pyomo_csg.errors import CsgError
+from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.task_nets import mlp
+from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.random_state import one_thread, seeded
+from pyomo_csg.learn.trainer import Schedule
+from pyomo_csg.solve import Oracle, Solution
+from pyomo_csg.stages import TwoStageModel, annotate
+from pyomo_csg.transform.recourse_copy import RecourseRemoval
+from pyomo_csg.validation import whole_problems
+
+
+@dataclass(frozen=True, eq=False)
+class ReluLayer:
+    """A cost of decisions: constant + outputs @ max(0, inputs @ y + bias).
+
+    Attributes
+    ----------
+    inputs : array (H, s)
+    outputs : array (H,)
+    constant : float
+    """
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+    constant: float
+
+    def __call__(self, decision: np.ndarray, bias: np.ndarray) -> float:
+        """Return the cost of a decision (s,) at a bias (H,)."""
+        units = np.maximum(self.inputs @ decision + bias, 0.0)
+        return float(self.constant + self.outputs @ units)
+
+
+def embed(
+    two_stage: TwoStageModel, layer: ReluLayer, lower: np.ndarray, upper: np.ndarray
+) -> BlockData:
+    """Return the model with h(y) and first-stage constraints whose recourse is a network.
+
+    It is annotated: the first stage is as it was, the uncertain numbers are the layer's
+    biases, and so an oracle solves it for one set of biases as for one scenario. In a
+    unit that adds to the cost nothing holds the maximum down but the cost; the others
+    have a binary variable each, and constraints whose constants follow from the bounds.
+
+    Parameters
+    ----------
+    two_stage : TwoStageModel
+        It stays as it is.
+    layer : ReluLayer
+        The expected recourse cost, lower being better whatever the model's sense.
+    lower, upper : array (s,)
+        Finite bounds of the decision, which hold beside those of the variables.
+    """
+    two_stage = two_stage.copied()
+    removal = RecourseRemoval(two_stage)
+    model, variables = two_stage.model, two_stage.first_stage_variables
+    network = pyo.Block()
+    model.add_component(unique_component_name(model, "network"), network)
+    _fill(network, layer, variables, (lower, upper))
+    sense = int(two_stage.sense)
+    two_stage.objective.set_value(two_stage.first_stage_cost + sense * network.cost)
+    removal.run()
+    for v, low, high in zip(variables, lower.tolist(), upper.tolist(), strict=True):
+        if not v.fixed:
+            v.setlb(low if v.lb is None else max(v.lb, low))
+            v.setub(high if v.ub is None else min(v.ub, high))
+    annotate(model, first_stage_variables=variables, uncertain_params=network.bias)
+    return model
+
+
+def _fill(
+    network: Any,
+    layer: ReluLayer,
+    variables: list[Any],
+    bounds: tuple[np.ndarray, np.ndarray],
+) -> None:
+    """Write the layer into a block."""
+    units = range(len(layer.outputs))
+    network.bias = pyo.Param(units, mutable=True, initialize=0.0)
+    network.unit = pyo.Var(units, within=pyo.NonNegativeReals)
+    network.on = pyo.Var([h for h in units if layer.outputs[h] < 0], within=pyo.Binary)
+    network.rows = pyo.ConstraintList()
+    for h, weights in enumerate(layer.inputs):
+        unit, bias = network.unit[h], network.bias[h]
+        terms = zip(weights.tolist(), variables, strict=True)
+        reached = pyo.quicksum(weight * v for weight, v in terms) + bias
+        network.rows.add(unit >= reached)
+        if h in network.on:
+            on, (least, most) = network.on[h], _ends(weights, *bounds)
+            network.rows.add(unit <= reached - (least + bias) * (1 - on))
+            network.rows.add(unit <= (most + bias) * on)
+    cost = (o * network.unit[h] for h, o in enumerate(layer.outputs.tolist()))
+    network.cost = pyo.Expression(expr=layer.constant + pyo.quicksum(cost))
+
+
+def _ends(
+    weights: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> tuple[float, float]:
+    """Return the least and the most of weights @ y between bounds."""
+    low, high = weights * lower, weights * upper
+    return float(np.minimum(low, high).sum()), float(np.maximum(low, high).sum())
+
+
+_CODE = (64,)
+
+
+class RecourseNet(nn.Module):
+    """The expected recourse cost of a decision in a context.
+
+    One ReLU layer reads the decision; its biases are a network's code of the context.
+    Decisions and costs are standardised within.
+
+    Parameters
+    ----------
+    features : int
+        How many numbers a context has.
+    hidden : int
+        Units of the layer that reads the decision.
+    decisions : array (m, s)
+    costs : array (m,)
+        What is to be learned, and gives the scale.
+    """
+
+    center: Tensor
+    spread: Tensor
+    cost_center: Tensor
+    cost_spread: Tensor
+
+    def __init__(
+        self, features: int, hidden: int, decisions: np.ndarray, costs: np.ndarray
+    ):
+        super().__init__()
+        self.code = mlp([features, *_CODE, hidden])
+        width = decisions.shape[1]
+        self.inputs = nn.Linear(width, hidden, bias=False, dtype=torch.float64)
+        self.outputs = nn.Linear(hidden, 1, dtype=torch.float64)
+        for name, values in {
+            "center": decisions.mean(axis=0),
+            "spread": spread_of(decisions),
+            "cost_center": costs.mean(),
+            "cost_spread": spread_of(costs[:, None])[0],
+        }.items():
+            self.register_buffer(name, torch.as_tensor(values))
+
+    def forward(self, features: Tensor, decisions: Tensor) -> Tensor:
+        """Return costs (B,) of features (B, f) and decisions (B, s)."""
+        read = self.inputs((decisions - self.center) / self.spread)
+        units = torch.relu(read + self.code(features))
+        return self.cost_center + self.cost_spread * self.outputs(units)[..., 0]
+
+    def layer(self) -> ReluLayer:
+        """Return the part that reads decisions, in their own units."""
+        weights, outputs, bias = (
+            part.detach().numpy()
+            for part in (self.inputs.weight, self.outputs.weight[0], self.outputs.bias)
+        )
+        unit = self.cost_spread.item()
+        constant = self.cost_center.item() + unit * float(bias[0])
+        return ReluLayer(weights / self.spread.numpy(), unit * outputs, constant)
+
+    def biases(self, features: np.ndarray) -> np.ndarray:
+        """Return the biases (n, H) of that layer, for contexts of features (n, f)."""
+        with torch.no_grad():
+            codes = self.code(torch.as_tensor(features))
+            return (codes - self.inputs(self.center / self.spread)).numpy()
+
+
+_BATCH, _RATE = 100, 2e-3
+
+
+class Neur2SP(Baseline):
+    """A network for the expected recourse, embedded in the first stage.
+
+    Patel, Dumouchelle, Khalil and Bodur (2022), Neur2SP: neural two-stage stochastic
+    programming. A decision minimises h(y) plus what a ReLU network says of y and the
+    context, subject to the first-stage constraints: a small mixed-integer program. It
+    has no scenarios.
+
+    Parameters
+    ----------
+    model, data, context, seed
+        As in :class:`Baseline`.
+    hidden : int
+        Units of the layer that becomes part of the program.
+    labels : int
+        How many pairs of a context and a decision to learn from.
+    outcomes : int
+        How many outcomes a label is the mean over: so many recourse programs it takes.
+        With integer recourse, which is slow, take fewer of both.
+    decisions : int
+        How many programs, on a few outcomes of the history each, give the decisions that
+        others are sampled around.
+    epochs : int
+        Passes over the labels.
+    progress : bool
+        Whether to draw bars.
+    **settings
+        ``solver``, ``options``, ``workers`` and ``executor`` of the oracle.
+
+    Attributes
+    ----------
+    network : RecourseNet
+
+    Notes
+    -----
+    Theirs encodes a set of scenarios. Here the context is encoded, and stands for the
+    outcomes that a forest finds likely after it; these make the labels. As with theirs,
+    the encoder stays out of the program, and the model is to have recourse to every
+    outcome. Decisions are kept within the range, variable by variable, of those that are
+    optimal for some outcomes: beyond it the network knows little, and a variable may have
+    no bounds of its own. Contexts that are panels are told by each number's mean, spread
+    and last value.
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> rival = csg.baselines.Neur2SP(
+    ...     newsvendor.build(), newsvendor.sample(60, seed=1), labels=200, progress=False
+    ... )
+    >>> 14 < rival.decide([0.0, 0.0])["order"] < 16
+    True
+    """
+
+    name = "Neur2SP"
+
+    def __init__(
+        self,
+        model: BlockData,
+        data: Any,
+        *,
+        context: Any = None,
+        seed: int = 0,
+        hidden: int = 16,
+        labels: int = 5000,
+        outcomes: int = 50,
+        decisions: int = 200,
+        epochs: int = 100,
+        progress: bool = True,
+        **settings: Any,
+    ):
+        self._refuse(
+            *whole_problems(
+                hidden=hidden,
+                labels=labels,
+                outcomes=outcomes,
+                decisions=decisions,
+                epochs=epochs,
+            )
+        )
+        super().__init__(model, data, context=context, seed=seed, **settings)
+        self._features = Features(self.history.contexts)
+        with one_thread():
+            sampler = Sampler(self.oracle, self.history, decisions, self.seed)
+            bounds = sampler.bounds
+            # What no solver takes is to be told now, not after the training.
+            nothing = ReluLayer(np.zeros((1, len(bounds[0]))), -np.ones(1), 0.0)
+            self.oracle.on(embed(self.two_stage, nothing, *bounds))
+            samples = sampler.draw(labels, outcomes, progress)
+            self.network = self._trained(samples, hidden, epochs, progress)
+        self._program = embed(self.two_stage, self.network.layer(), *bounds)
+
+    @cached_property
+    def embedded(self) -> Oracle:
+        """The oracle of the first stage with the network's layer as its recourse.
+
+        Its uncertain numbers are the layer's biases, which the context sets.
+        """
+        return self.oracle.on(self._program)
+
+    def _generated(self, contexts: np.ndarray) -> tuple[Sets, Sets]:
+        raise CsgError(
+            "Neur2SP has no scenarios, and no weights: a network stands for the recourse. "
+            "Call decide"
+        )
+
+    def _decided(self, contexts: np.ndarray, **how: Any) -> tuple[Solution, Sets, Sets]:
+        biases = self.network.biases(self._features(contexts))
+        solution = self.embedded.solve(biases[:, None], **how)
+        none = np.zeros((len(contexts), 0, self.history.outcomes.shape[1]))
+        return solution, none, none[..., 0]
+
+    def __getstate__(self) -> bytes:
+        vars(self).pop("embedded", None)  # its executor may not be pickled
+        return super().__getstate__()
+
+    def _trained(
+        self, samples: RecourseSamples, hidden: int, epochs: int, progress: bool
+    ) -> RecourseNet:
+        """Return the network that squared errors like best."""
+        rng = np.random.default_rng(self.seed)
+        ys, costs = samples.decisions, samples.costs
+        with seeded(rng):
+            start = RecourseNet(self._features.count, hidden, ys, costs)
+        features = torch.as_tensor(self._features(self.history.contexts[samples.rows]))
+        decisions, targets = torch.as_tensor(ys), torch.as_tensor(costs)
+
+        def loss(network: Call, batch: Tensor) -> Tensor:
+            errors = network(features[batch], decisions[batch]) - targets[batch]
+            return (errors / start.cost_spread).square().mean()
+
+        schedule = Schedule(epochs, _BATCH, _RATE)
+        train = Training(len(samples), schedule, rng, Journal(progress))
+        trained = train("recourse", start, loss)
+        assert isinstance(trained, RecourseNet)
+        return trained

@@ -1,0 +1,295 @@
+"""Probabilities on a fixed support, trained through the decision: Grigas et al."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from pyomo.core.base.block import BlockData
+from sklearn.metrics import pairwise_distances_argmin
+from torch import Tensor, nn
+
+from pyomo_csg.baselines.base import Baseline
+from pyomo_csg.baselines.reduction import kmeans
+from pyomo_csg.baselines.trained.network_training import Call, Features, Training
+from pyomo_csg.errors import DataError
+from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.task_nets import mlp
+from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.random_state import one_thread, seeded
+from pyomo_csg.learn.trainer import Schedule
+from pyomo_csg.solve import Oracle
+from pyomo_csg.stages.inputs import axes_of, scenario_array
+from pyomo_csg.validation import is_whole, positive_problems, whole_problems
+
+_SAME = 9  # digits after the point that tell decisions apart, in their own spread
+
+
+class SmoothDecision:
+    """Takes each of some decisions with a chance that falls with its expected cost.
+
+    It is what minimises, over all mixtures of these decisions, the expected cost less
+    temperature times entropy.
+
+    Parameters
+    ----------
+    on_support : array (J, S)
+        What each decision costs at each point of the support.
+    on_history : array (J, n)
+        What it costs under each outcome of the history.
+    temperature : float
+        In the units of costs. Near 0 the best of the decisions is all but certain.
+    """
+
+    def __init__(
+        self, on_support: np.ndarray, on_history: np.ndarray, temperature: float
+    ):
+        self._energies = torch.as_tensor(on_support.T / temperature)
+        self._on_history = torch.as_tensor(on_history.T)
+
+    def chances(self, probabilities: Tensor) -> Tensor:
+        """Return the chances (..., J) of the decisions, of probabilities (..., S)."""
+        return torch.softmax(-(probabilities @ self._energies), dim=-1)
+
+    def costs(self, probabilities: Tensor, rows: Tensor) -> Tensor:
+        """Return the mean costs (...) under the outcomes of rows (...)."""
+        return (self.chances(probabilities) * self._on_history[rows]).sum(-1)
+
+
+class KnownDecisions:
+    """Decisions that are optimal for some probabilities, and what they cost.
+
+    Parameters
+    ----------
+    oracle : Oracle
+    support : array (S, p)
+    outcomes : array (n, p)
+        Of the history.
+
+    Attributes
+    ----------
+    decisions : array (J, s)
+    costs : array (J, S + n)
+        At the points of the support, then under the outcomes.
+    """
+
+    def __init__(self, oracle: Oracle, support: np.ndarray, outcomes: np.ndarray):
+        self._oracle, self._support = oracle, support
+        self._outcomes = np.vstack([support, outcomes])
+        width = len(oracle.two_stage.first_stage_variables)
+        self.decisions = np.zeros((0, width))
+        self.costs = np.zeros((0, len(self._outcomes)))
+
+    def add(self, probabilities: np.ndarray) -> None:
+        """Solve for probabilities (m, S) and keep the decisions that are new.
+
+        Those that some outcome leaves without recourse are not kept.
+        """
+        how: Any = {"on_error": "record", "progress": False}
+        points = np.broadcast_to(
+            self._support, (len(probabilities), *self._support.shape)
+        )
+        found = self._oracle.solve(points, probabilities, **how).decision
+        new = self._new(found[np.isfinite(found).all(axis=1)])
+        count = len(self._outcomes)
+        if len(new):
+            costs = self._oracle.cost(
+                np.repeat(new, count, axis=0),
+                np.tile(self._outcomes, (len(new), 1)),
+                **how,
+            ).reshape(-1, count)
+            answered = np.isfinite(costs).all(axis=1)
+            self.decisions = np.vstack([self.decisions, new[answered]])
+            self.costs = np.vstack([self.costs, costs[answered]])
+        if not len(self.decisions):
+            found_none = (
+                f"none of {len(probabilities)} decisions on the support has recourse to "
+                "all outcomes of the history; give the model complete recourse"
+            )
+            raise DataError("Cannot train through the decision", [found_none])
+
+    def smooth(self, smoothing: float) -> SmoothDecision:
+        """Return the stand-in at a temperature in units of :meth:`spread`."""
+        points = len(self._support)
+        on_support, on_history = self.costs[:, :points], self.costs[:, points:]
+        return SmoothDecision(on_support, on_history, smoothing * self.spread())
+
+    def spread(self) -> float:
+        """Return the costs' standard deviation between decisions, a mean over outcomes.
+
+        1 where all decisions cost the same.
+        """
+        spread = float(self.costs[:, len(self._support) :].std(axis=0).mean())
+        return spread if spread > 1e-12 * np.abs(self.costs).max() else 1.0
+
+    def _new(self, decisions: np.ndarray) -> np.ndarray:
+        """Return those, each once, that are not known yet."""
+        both = np.vstack([self.decisions, decisions])
+        size = np.abs(both).max(axis=0, initial=0.0)
+        rounded = np.round(both / np.where(size > 0, size, 1.0), _SAME)
+        _, first = np.unique(rounded, axis=0, return_index=True)
+        return both[np.sort(first[first >= len(self.decisions)])]
+
+
+_BATCH, _RATE = 50, 2e-3
+
+Loss = Callable[[Call, Tensor], Tensor]
+
+
+class SupportProbabilities(Baseline):
+    """Probabilities of a fixed support, by a network trained through the decision.
+
+    Grigas, Qi and Shen (2021), Integrated conditional estimation-optimization. A softmax
+    network takes a context to probabilities of points that stay where they are; the model
+    is solved on all points with these weights. The network starts at the most likely
+    probabilities and is then trained on what decisions cost.
+
+    Parameters
+    ----------
+    model, data, context, seed
+        As in :class:`Baseline`.
+    support : int, array (S, p) or DataFrame, optional
+        The points; or how many: the centers of clusters of the history's outcomes. None
+        takes all outcomes.
+    decisions : int
+        How many probabilities are drawn from all there may be, and in every round from
+        those of the history's contexts, to solve the model for.
+    rounds : int
+        How often the network is trained on costs, each time with the decisions that it
+        then makes beside those known already.
+    smoothing : float
+        The temperature of the first round, in standard deviations of the costs between
+        decisions; it is halved every round.
+    hidden : tuple of int
+        Units of the network's layers.
+    epochs : int
+        Passes over the history of each training.
+    progress : bool
+        Whether to draw bars.
+    **settings
+        ``solver``, ``options``, ``workers`` and ``executor`` of the oracle.
+
+    Attributes
+    ----------
+    support : array (S, p)
+
+    Notes
+    -----
+    The optimal decision of a linear program does not move with the probabilities: it
+    jumps. Theirs is approximated by a smooth function fitted to decisions at sampled
+    probabilities, and the cost is differentiated in the decision. Ours, made of such
+    samples as well, is the mixture of the sampled decisions that is best but for an
+    entropy, charged with the mean of their exact costs: it serves with integers, too, and
+    never leaves the feasible decisions. It cannot find a decision that no sample has;
+    hence the rounds. Contexts that are panels are told by each number's mean, spread and
+    last value.
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> rival = csg.baselines.SupportProbabilities(
+    ...     newsvendor.build(), newsvendor.sample(60, seed=1), support=5, progress=False
+    ... )
+    >>> rival.scenarios([0.0, 0.0]).shape, float(rival.weights([0.0, 0.0]).sum().round(9))
+    ((5, 1), 1.0)
+    """
+
+    name = "probabilities on a support"
+
+    def __init__(
+        self,
+        model: BlockData,
+        data: Any,
+        *,
+        context: Any = None,
+        seed: int = 0,
+        support: Any = 50,
+        decisions: int = 100,
+        rounds: int = 2,
+        smoothing: float = 0.1,
+        hidden: tuple[int, ...] = (64,),
+        epochs: int = 30,
+        progress: bool = True,
+        **settings: Any,
+    ):
+        counts = {"decisions": decisions, "rounds": rounds, "epochs": epochs}
+        if support is not None and axes_of(support) == 0:
+            counts["support"] = support
+        problems = [*whole_problems(**counts), *positive_problems(smoothing=smoothing)]
+        if not _are_units(hidden):
+            found = f"hidden is {hidden!r}; give whole numbers above 0, such as (64,)"
+            problems.append(found)
+        self._refuse(*problems)
+        super().__init__(model, data, context=context, seed=seed, **settings)
+        self._features = Features(self.history.contexts)
+        rng = np.random.default_rng(self.seed)
+        with one_thread():
+            self.support = self._points(support)
+            with seeded(rng):
+                layers = [self._features.count, *hidden, len(self.support)]
+                self._network: nn.Module = mlp(layers)
+            schedule = Schedule(epochs, _BATCH, _RATE)
+            train = Training(len(self.history), schedule, rng, Journal(progress))
+            self._network = train("likelihood", self._network, self._surprise())
+            known = KnownDecisions(self.oracle, self.support, self.history.outcomes)
+            known.add(anywhere(len(self.support), decisions, rng))
+            for number in range(1, rounds + 1):
+                some = rng.permutation(len(self.history))[:decisions]
+                known.add(self._probabilities(self.history.contexts[some]))
+                loss = self._cost(known, smoothing / 2 ** (number - 1))
+                self._network = train(f"costs {number}", self._network, loss)
+
+    def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        points = np.tile(self.support, (len(contexts), 1, 1))
+        return points, self._probabilities(contexts)
+
+    def _probabilities(self, contexts: np.ndarray) -> np.ndarray:
+        """Return probabilities (n, S)."""
+        with torch.no_grad():
+            logits = self._network(torch.as_tensor(self._features(contexts)))
+            return torch.softmax(logits, dim=-1).numpy()
+
+    def _points(self, support: Any) -> np.ndarray:
+        """Return the support (S, p)."""
+        if axes_of(support) > 0:
+            return scenario_array(self.two_stage, support)
+        outcomes = self.history.outcomes
+        count = len(outcomes) if support is None else support
+        points, _ = kmeans(outcomes, None, count, self.seed, spread_of(outcomes))
+        return points
+
+    def _surprise(self) -> Loss:
+        """Return the loss whose least is at the most likely probabilities."""
+        inputs = torch.as_tensor(self._features(self.history.contexts))
+        unit = spread_of(self.history.outcomes)
+        nearest = torch.as_tensor(
+            pairwise_distances_argmin(self.history.outcomes / unit, self.support / unit)
+        )
+        return lambda network, rows: nn.functional.cross_entropy(
+            network(inputs[rows]), nearest[rows]
+        )
+
+    def _cost(self, known: KnownDecisions, smoothing: float) -> Loss:
+        """Return the loss that is the mean cost of smooth decisions."""
+        inputs = torch.as_tensor(self._features(self.history.contexts))
+        smooth, unit = known.smooth(smoothing), known.spread()
+
+        def loss(network: Call, rows: Tensor) -> Tensor:
+            probabilities = torch.softmax(network(inputs[rows]), dim=-1)
+            return smooth.costs(probabilities, rows).mean() / unit
+
+        return loss
+
+
+def anywhere(points: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return probabilities (count, points): of a few points some, of about all others."""
+    concentrations = np.exp(rng.uniform(-np.log(points), 0.0, count))
+    return np.stack([rng.dirichlet(np.full(points, c)) for c in concentrations])
+
+
+def _are_units(hidden: Any) -> bool:
+    listed = isinstance(hidden, tuple | list)
+    return listed and all(is_whole(units) and units > 0 for units in hidden)

@@ -1,0 +1,1 @@
+"""Decisions, and the base class of everything that makes them."""

@@ -1,0 +1,5 @@
+"""Models from and to other packages: mpi-sppy."""
+
+from pyomo_csg.interop.mpisppy_reader import from_mpisppy
+
+__all__ = ["from_mpisppy"]

@@ -1,0 +1,276 @@
+"""From mpi-sppy: a scenario_creator as an annotated model and a table of scenarios."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from numbers import Real
+from typing import Any
+
+import pandas as pd
+from pyomo.core.base.block import BlockData
+from pyomo.core.base.param import Param
+from pyomo.core.base.range import NumericRange
+from pyomo.core.base.set import RangeSet, SetData
+
+from pyomo_csg.errors import AnnotationError, DataError, ModelError, shortlist
+from pyomo_csg.interop.scenario_differences import SideBySide
+from pyomo_csg.stages.annotation import annotate, refuse_unbuilt, select, unnested
+from pyomo_csg.stages.inputs import scenario_array, weight_vector
+from pyomo_csg.stages.model_checks import is_discrete
+from pyomo_csg.stages.two_stage import TwoStageModel
+
+
+@contextmanager
+def mutable_params(names: Collection[str]) -> Iterator[None]:
+    """Construct the Params of these names mutable, and without gaps in their domains.
+
+    An AbstractModel constructs its Params anew in each instance, so that this reaches
+    them too, wherever they were declared.
+    """
+    construct = Param.construct
+
+    def construct_mutable(param: Any, data: Any = None) -> None:
+        if not param.is_constructed() and param.local_name in names:
+            param._mutable = True
+            param.domain = _without_gaps(param.domain)
+        construct(param, data)
+
+    Param.construct = construct_mutable
+    try:
+        yield
+    finally:
+        Param.construct = construct
+
+
+def _without_gaps(domain: SetData) -> SetData:
+    """Return the interval that a discrete domain spans; others as they are."""
+    if not is_discrete(domain):
+        return domain
+    low, high, _ = domain.get_interval()
+    whole = NumericRange(low, high, 0)
+    return RangeSet(ranges=[whole], name=str(whole))
+
+
+Creator = Callable[[str], BlockData]
+
+
+def from_mpisppy(
+    scenario_creator: Callable[..., BlockData],
+    scenario_names: Iterable[str],
+    uncertain_params: Any = None,
+    **kwargs: Any,
+) -> tuple[BlockData, pd.DataFrame, pd.Series]:
+    """Turn an mpi-sppy model into an annotated model and a table of its scenarios.
+
+    The first-stage variables are those of the root node (``attach_root_node``, or
+    ``_mpisppy_node_list``), those that only the extensive form holds equal included. The
+    uncertain data is what differs between the scenarios. Each scenario is built once and
+    checked to be the first one's model with other values in its mutable Params.
+
+    Parameters
+    ----------
+    scenario_creator : callable
+        As mpi-sppy takes it: from a name (and ``kwargs``) to a scenario's model.
+    scenario_names : iterable of str
+    uncertain_params : name or iterable of names, optional
+        Params to take as uncertain, whether they differ or not. Where they are not
+        mutable, they are made so while the scenario_creator runs, and a domain with gaps
+        becomes the interval around it, [0, 1] for ``Binary``. Without it, each number of
+        a mutable Param that differs between the scenarios is uncertain.
+    **kwargs
+        For the scenario_creator.
+
+    Returns
+    -------
+    model : ConcreteModel
+        Annotated, with the data of the first scenario.
+    scenarios : DataFrame
+        A row for each scenario by its name, a column for each uncertain number.
+    weights : Series
+        The scenarios' probabilities, divided by their sum.
+
+    Raises
+    ------
+    ModelError
+        If the scenarios are not one two-stage model with different data, for instance
+        because some data is a plain number: naming each such component, and what to do.
+    AnnotationError
+        If a Param in ``uncertain_params`` cannot be marked.
+    DataError
+        If the names are not different names, or the probabilities no probabilities.
+
+    Examples
+    --------
+    >>> import contextlib, io
+    >>> import pyomo_csg as csg
+    >>> with contextlib.redirect_stdout(io.StringIO()):  # mpi-sppy says hello
+    ...     from mpisppy.tests.examples import farmer
+    >>> names = farmer.scenario_names_creator(3)
+    >>> model, scenarios, weights = csg.from_mpisppy(farmer.scenario_creator, names)
+    >>> scenarios
+           Yield[WHEAT0]  Yield[CORN0]  Yield[SUGAR_BEETS0]
+    scen0            2.0           2.4                 16.0
+    scen1            2.5           3.0                 20.0
+    scen2            3.0           3.6                 24.0
+    >>> round(csg.Oracle(model).solve(scenarios, weights).value, 6)
+    -108390.0
+    """
+    if not callable(scenario_creator):
+        found = f"a {type(scenario_creator).__name__} was given; give a function"
+        raise DataError("scenario_creator makes no scenarios", [found])
+    names = _checked(scenario_names)
+    create: Creator = partial(scenario_creator, **kwargs)
+    if uncertain_params is not None:
+        create = _with_mutable(create, names[0], uncertain_params)
+    model = _created(create, names[0])
+    first_stage = _first_stage(model)
+    probabilities = [_probability(model)]
+    sides = SideBySide(names[0], model)
+    for name in names[1:]:
+        scenario = _created(create, name)
+        probabilities.append(_probability(scenario))
+        sides.compare(name, scenario)
+        if _names(_first_stage(scenario)) != _names(first_stage):
+            sides.problems["root node"] = (
+                f"the root node of '{name}' lists other variables than that of "
+                f"'{names[0]}'; list the same for each scenario"
+            )
+    sides.restore()
+    table = sides.table()
+    uncertain = _uncertain(sides, table, uncertain_params)
+    annotate(model, first_stage_variables=first_stage, uncertain_params=uncertain)
+    del model._mpisppy_node_list  # or to unpickle the model would take mpi-sppy
+    two_stage = TwoStageModel(model)
+    columns = _names(two_stage.uncertain_params)
+    outcomes = scenario_array(two_stage, table[columns])
+    weights = weight_vector(_normalized(probabilities), outcomes)
+    scenarios = pd.DataFrame(outcomes, index=names, columns=columns)
+    return model, scenarios, pd.Series(weights, index=names, name="weight")
+
+
+def _checked(scenario_names: Iterable[str]) -> list[str]:
+    listed = isinstance(scenario_names, Iterable)
+    plain = not listed or isinstance(scenario_names, str)
+    names = [] if plain else [str(name) for name in scenario_names]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice or not names:
+        found = f"{shortlist(twice)} twice" if twice else repr(scenario_names)
+        raise DataError(
+            "scenario_names does not name the scenarios",
+            [f"{found} was given; expected a list of different names"],
+        )
+    return names
+
+
+def _created(create: Creator, name: str) -> BlockData:
+    """Return a scenario, if it is one of two stages."""
+    model = create(name)
+    refuse_unbuilt(model)
+    nodes = getattr(model, "_mpisppy_node_list", ())
+    if len(nodes) != 1:
+        found = (
+            f"it has the nodes {shortlist(node.name for node in nodes)}, more than two "
+            "stages; build a scenario tree whose only node is the root"
+            if nodes
+            else "it has no _mpisppy_node_list; let the scenario_creator call "
+            "attach_root_node(model, cost, variables)"
+        )
+        raise ModelError(f"Scenario '{name}' is no two-stage scenario", [found])
+    return model
+
+
+def _first_stage(model: BlockData) -> list[Any]:
+    """Return the variables that the extensive form holds equal.
+
+    Surrogates are not among them: the others determine their values.
+    """
+    (root,) = model._mpisppy_node_list
+    listed = (*root.nonant_vardata_list, *root.nonant_ef_suppl_vardata_list)
+    return [v for v in listed if v not in root.surrogate_vardatas]
+
+
+def _uncertain(sides: SideBySide, table: pd.DataFrame, given: Any) -> Any:
+    """Return the Params to mark, or say why data that differs cannot be."""
+    problems = list(sides.problems.values())
+    differ = [column for column in table if table[column].nunique() > 1]
+    if problems and sides.frozen:
+        problems.append(
+            f"Param {shortlist(sides.frozen)} differs between the scenarios and is not "
+            "mutable; declare it with Param(..., mutable=True), or name it in "
+            "uncertain_params"
+        )
+    if given is not None:
+        chosen, _ = select(sides.model, given, Param, "uncertain_params")
+        if missed := [name for name in differ if name not in _names(chosen)]:
+            problems.append(
+                f"Param {shortlist(missed)} differs between the scenarios but is not in "
+                "uncertain_params; add it"
+            )
+    elif not differ and not problems:
+        problems.append(
+            "no mutable Param differs between them; give more scenario_names, or name "
+            "the uncertain Params in uncertain_params"
+        )
+    if problems:
+        raise ModelError(
+            "The scenarios are not one model with different data", problems
+        )
+    return [sides.params[name] for name in differ] if given is None else given
+
+
+def _with_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
+    """Return a creator whose Params of these names are mutable.
+
+    Where they are not as it stands, they are made so while it runs; the model must stay
+    the same.
+    """
+    plain = _created(create, name)
+    _, problems = select(plain, uncertain_params, Param, "uncertain_params")
+    if not problems:
+        return create
+    names = _component_names(uncertain_params)
+
+    def mutable(name: str) -> BlockData:
+        with mutable_params(names):
+            return create(name)
+
+    subject = f"Cannot annotate scenario '{name}'"
+    try:
+        built = mutable(name)
+    except Exception as error:  # code that needs plain numbers may raise anything
+        raise AnnotationError(subject, problems) from error
+    sides = SideBySide(name, plain)
+    sides.compare(f"{name}, with mutable Params", built)
+    _, remaining = select(built, uncertain_params, Param, "uncertain_params")
+    if remaining or sides.problems:
+        raise AnnotationError(subject, remaining or problems)
+    return mutable
+
+
+def _component_names(given: Any) -> set[str]:
+    """Return the names of Params on their own Blocks: 'p' of 'b.p' and of 'p[1]'."""
+    whole = (re.sub(r"\[[^]]*\]", "", str(item)) for item in unnested(given))
+    return {name.rpartition(".")[2] for name in whole}
+
+
+def _probability(model: BlockData) -> Any:
+    return getattr(model, "_mpisppy_probability", "uniform")
+
+
+def _normalized(probabilities: list[Any]) -> Any:
+    """Return probabilities that sum to 1, as mpi-sppy's extensive form has them."""
+    share = 1 / len(probabilities)
+    numbers = [share if p == "uniform" else p for p in probabilities]
+    if strange := [p for p in numbers if not isinstance(p, Real)]:
+        found = f"_mpisppy_probability is {strange[0]!r}; give a number from 0 to 1"
+        raise DataError("The probabilities do not fit", [found])
+    total = sum(numbers)
+    return [p / total for p in numbers] if total > 0 else numbers
+
+
+def _names(data: Iterable[Any]) -> list[str]:
+    return [item.name for item in data]

@@ -1,0 +1,1 @@
+"""Conditional distributions of the outcomes given a context, and distances between distributions."""

@@ -1,0 +1,1 @@
+"""The methods of training: mmd, static, dynamic and direct."""

@@ -1,0 +1,1 @@
+"""Task-Nets, the Loss-Net, and the domains of the uncertain numbers."""

@@ -1,0 +1,207 @@
+"""The Loss-Net: a smooth stand-in for the loss of planning for a few scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pyomo_csg.errors import DataError
+from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.ensemble import Ensemble
+from pyomo_csg.learn.networks.task_nets import mlp
+from pyomo_csg.learn.random_state import seeded
+from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.trainer import Schedule, descend
+
+# Batches are so many times those of a Task-Net: about as good, in a quarter of the steps.
+_BATCH = 4
+
+
+class LossNet(nn.Module):
+    """Tells l_opt of scenarios and an outcome, whatever the scenarios' order and number.
+
+    One encoder reads each scenario and the outcome; the scenarios' codes are averaged, and
+    a head makes a loss of the two codes (section 3.5 of the paper). Inputs are
+    standardised, outputs are in the model's units. In between single precision will do,
+    at half the time: what it tells is a guess.
+
+    Parameters
+    ----------
+    numbers : int
+        p.
+    encoder : sequence of int
+        Units of its layers; the last are those of the code.
+    head : sequence of int
+        Units of its hidden layers.
+    """
+
+    center: Tensor
+    spread: Tensor
+    loss_center: Tensor
+    loss_spread: Tensor
+
+    def __init__(
+        self,
+        numbers: int,
+        encoder: Sequence[int] = (64, 32),
+        head: Sequence[int] = (64, 64, 64),
+    ):
+        super().__init__()
+        self.encoder = mlp([numbers, *encoder]).float()
+        self.head = mlp([2 * encoder[-1], *head, 1]).float()
+        for name, shape in (
+            ("center", (numbers,)),
+            ("spread", (numbers,)),
+            ("loss_center", ()),
+            ("loss_spread", ()),
+        ):
+            fill = torch.ones if name.endswith("spread") else torch.zeros
+            self.register_buffer(name, fill(shape, dtype=torch.float64))
+
+    def standardise(self, center: Any, spread: Any, losses: np.ndarray) -> None:
+        """Take on the outcomes' center and spread (p,), and those of losses (n,)."""
+        self.center.copy_(torch.as_tensor(center))
+        self.spread.copy_(torch.as_tensor(spread))
+        self.loss_center.fill_(float(losses.mean()))
+        self.loss_spread.fill_(float(spread_of(losses[:, None])[0]))
+
+    def forward(self, scenarios: Tensor, weights: Tensor, outcomes: Tensor) -> Tensor:
+        """Return losses (B,) of scenarios (B, K, p), weights (B, K), outcomes (B, p)."""
+        codes = self._code(scenarios)
+        planned = (weights.to(codes.dtype)[..., None] * codes).sum(-2)
+        codes = torch.cat([planned, self._code(outcomes)], dim=-1)
+        told = self.head(codes)[..., 0].double()
+        return self.loss_center + self.loss_spread * told
+
+    def _code(self, numbers: Tensor) -> Tensor:
+        standard = (numbers - self.center) / self.spread
+        return self.encoder(standard.to(next(self.encoder.parameters()).dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What a Loss-Net learns from: S' of the paper.
+
+    Attributes
+    ----------
+    scenarios : array (n, K, p)
+    weights : array (n, K)
+    outcomes : array (n, p)
+    losses : array (n,)
+        l_opt; NaN where a case has no answer.
+    """
+
+    scenarios: np.ndarray
+    weights: np.ndarray
+    outcomes: np.ndarray
+    losses: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.losses)
+
+    def take(self, cases: np.ndarray) -> Samples:
+        """Return some of the cases."""
+        return Samples(*(array[cases] for array in self.arrays()))
+
+    def answered(self) -> Samples:
+        """Return the cases that have a loss."""
+        return self.take(np.isfinite(self.losses))
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """Return all four."""
+        return self.scenarios, self.weights, self.outcomes, self.losses
+
+
+def joined(parts: Sequence[Samples]) -> Samples:
+    """Return samples one after another."""
+    columns = zip(*(part.arrays() for part in parts), strict=True)
+    return Samples(*(np.concatenate(column) for column in columns))
+
+
+def new_loss_nets(task: Task, samples: Sequence[Samples], stage: str) -> list[LossNet]:
+    """Return untrained Loss-Nets in the scale of their samples."""
+    missing = [i for i, mine in enumerate(samples) if not len(mine.answered())]
+    if missing:
+        raise DataError(
+            f"'{task.oracle.two_stage.model.name}' cannot teach its loss",
+            [
+                f"none of the {len(samples[i])} pairs of the history has an answer once "
+                "decisions are made on generated scenarios; see Oracle.loss for why, and "
+                "give the model complete recourse"
+                for i in missing[:1]
+            ],
+        )
+    omega, nets = task.omega, blank_loss_nets(task, len(samples), stage)
+    for net, mine in zip(nets, samples, strict=True):
+        net.standardise(omega.center, omega.spread, mine.answered().losses)
+    return nets
+
+
+def blank_loss_nets(task: Task, count: int, stage: str) -> list[LossNet]:
+    """Return Loss-Nets of the task's make, with weights as a stage draws them."""
+    config, numbers = task.config, len(task.omega.center)
+    with seeded(task.rng(f"{stage} weights")):
+        return [LossNet(numbers, config.encoder, config.head) for _ in range(count)]
+
+
+def train_loss_nets(
+    task: Task,
+    nets: Sequence[LossNet],
+    samples: Sequence[Samples],
+    stage: str,
+    huber: bool = False,
+    epochs: int | None = None,
+) -> list[LossNet]:
+    """Return Loss-Nets trained on, each on its samples, all in step.
+
+    Parameters
+    ----------
+    task : Task
+    nets : sequence of LossNet
+        Where they start. They stay as they are.
+    samples : sequence of Samples
+        Those without an answer are left out.
+    stage : str
+    huber : bool, optional
+        Take Huber's loss, which far labels move less, for the paper's squares.
+    epochs : int, optional
+        Default: the settings' ``loss_epochs``.
+    """
+    config = task.config
+    known = [mine.answered() for mine in samples]
+    data = [torch.as_tensor(array) for array in joined(known).arrays()]
+    ends = np.cumsum([len(mine) for mine in known])
+    rows = [
+        np.arange(end - len(mine), end) for end, mine in zip(ends, known, strict=True)
+    ]
+    scales = torch.stack([net.loss_spread for net in nets])[:, None]
+    ensemble = Ensemble(nets).to(task.device)
+    measure = nn.functional.huber_loss if huber else nn.functional.mse_loss
+
+    def loss(batch: np.ndarray) -> Tensor:
+        *inputs, losses = (column[torch.as_tensor(batch)] for column in data)
+        errors = ensemble(*inputs) - losses
+        errors = errors / scales
+        return measure(errors, torch.zeros_like(errors), reduction="none").mean(-1)
+
+    schedule = Schedule(
+        config.loss_epochs if epochs is None else epochs,
+        _BATCH * config.batch,
+        config.loss_rate,
+        config.decay,
+    )
+    with task.journal.stage(stage, schedule.epochs) as bar:
+        descend(
+            ensemble,
+            loss,
+            rows,
+            schedule,
+            task.rng(stage),
+            lambda _, losses: bar.step(loss=float(losses.mean())),
+        )
+    return [net for net in ensemble.members() if isinstance(net, LossNet)]

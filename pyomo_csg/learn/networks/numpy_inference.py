@@ -1,0 +1,230 @@
+"""A Task-Net in plain arrays: for one context torch's calls outlast its arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.special import softmax
+from torch import Tensor, nn
+
+from pyomo_csg.learn.distributions.location_scale import Forecast
+from pyomo_csg.learn.networks.task_nets import (
+    Constant,
+    Feedforward,
+    LocationScaleHead,
+    OmegaHead,
+    Recurrent,
+    TaskNet,
+)
+
+Function = Callable[[np.ndarray], np.ndarray]
+Generator = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def plain(network: TaskNet) -> Generator | None:
+    """Return a network's function of arrays; None where it has parts that have none.
+
+    Those are a module of a user's own, or numbers elsewhere than in this machine's memory.
+    The function sees the network's own numbers, also as they change in place.
+
+    Parameters
+    ----------
+    network : TaskNet
+
+    Returns
+    -------
+    callable or None
+        From contexts (B, d) or (B, W, d), as they are, to scenarios (B, K, p) and weights
+        (B, K).
+
+    Examples
+    --------
+    >>> from pyomo_csg.learn.networks.domains import Omega
+    >>> head = OmegaHead(Omega([0.0], [float("inf")], [15.0], [0.25]))
+    >>> generate = plain(TaskNet(Constant((5, 1)), head, [0.0, 0.0], [1.0, 1.0]))
+    >>> scenarios, weights = generate(np.zeros((1, 2)))
+    >>> scenarios[0, :, 0], weights[0]
+    (array([15., 15., 15., 15., 15.]), array([0.2, 0.2, 0.2, 0.2, 0.2]))
+    """
+    parts = chain(network.named_parameters(), network.named_buffers())
+    if not all(_is_at_hand(name, tensor) for name, tensor in parts):
+        return None
+    body, place = _body(network.body), _place(network.head)
+    if body is None or place is None:
+        return None
+    center, spread = _array(network.center), _array(network.spread)
+    numbers = len(network.head.omega.center)
+
+    def generate(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        free = body((x - center) / spread)
+        scenarios = place(free[..., :numbers], x)
+        if free.shape[-1] > numbers:
+            return scenarios, softmax(free[..., numbers], axis=-1)
+        return scenarios, np.full(free.shape[:-1], 1 / free.shape[-2])
+
+    return generate
+
+
+def _is_at_hand(name: str, tensor: Tensor) -> bool:
+    kinds: tuple[torch.dtype, ...] = torch.float64, torch.bool
+    if ".lstm." in name:
+        kinds = torch.float64, torch.float32
+    return tensor.dtype in kinds and tensor.device.type == "cpu"
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    return tensor.detach().numpy()
+
+
+def _body(body: nn.Module) -> Function | None:
+    # By their very class: one derived from it may do as it likes.
+    if type(body) is Recurrent:
+        alone = _recurrent([body])
+        return lambda x: alone(x[None])[0]
+    return _SINGLE[type(body)](body) if type(body) in _SINGLE else None
+
+
+def _each(bodies: list[Any]) -> Function | None:
+    """Return the function of contexts (S, B, ...), an array for each body.
+
+    It gives free numbers (S, B, K, p). None where a body has no function of arrays.
+    """
+    if all(type(body) is Recurrent for body in bodies):
+        return _recurrent(bodies)
+    each = [one for body in bodies if (one := _body(body)) is not None]
+    if len(each) < len(bodies):
+        return None
+    return lambda x: np.stack([one(mine) for one, mine in zip(each, x, strict=True)])
+
+
+def _constant(body: Constant) -> Function:
+    free = _array(body.free)
+    return lambda x: np.broadcast_to(free, (len(x), *free.shape))
+
+
+def _feedforward(body: Feedforward) -> Function:
+    linear = [layer for layer in body.layers if isinstance(layer, nn.Linear)]
+    *hidden, last = ((_array(one.weight).T, _array(one.bias)) for one in linear)
+
+    def forward(x: np.ndarray) -> np.ndarray:
+        for weight, bias in hidden:
+            x = np.maximum(x @ weight + bias, 0.0)
+        return (x @ last[0] + last[1]).reshape(-1, *body.shape)
+
+    return forward
+
+
+_SINGLE: dict[type, Callable[[Any], Function]] = {
+    Constant: _constant,
+    Feedforward: _feedforward,
+}
+
+
+def _recurrent(bodies: list[Recurrent]) -> Function:
+    """Return LSTMs of one size, which go through the steps together."""
+    heads = [_feedforward(body.head) for body in bodies]
+    parts = [[_array(one).T for one in body.lstm.parameters()] for body in bodies]
+    kind = parts[0][0].dtype
+    # All four gates by one tanh: a sigmoid is (1 + tanh(x / 2)) / 2.
+    slopes = np.array([0.5, 0.5, 1.0, 0.5], kind)[:, None, None, None]
+
+    def forward(x: np.ndarray) -> np.ndarray:
+        entering, back, bias, other = (
+            _by_gate(np.stack(one)) for one in zip(*parts, strict=True)
+        )
+        given = _given(slopes * entering, slopes * (bias + other), x.astype(kind))
+        back = slopes * back
+        gates = np.empty(given.shape[1:], kind)
+        take, keep, new, show = gates  # which see it change
+        slope = np.array(np.broadcast_to(slopes, gates.shape))  # sooner than one each
+        level = 1 - slope
+        state, memory, fresh = np.zeros((3, *take.shape), kind)
+        for step in given:
+            np.matmul(state, back, out=gates)
+            gates += step
+            np.tanh(gates, out=gates)
+            gates *= slope
+            gates += level
+            memory *= keep
+            np.multiply(take, new, out=fresh)
+            memory += fresh
+            np.tanh(memory, out=state)
+            state *= show
+        ends = state.astype(float)
+        return np.stack([head(end) for head, end in zip(heads, ends, strict=True)])
+
+    return forward
+
+
+def _by_gate(numbers: np.ndarray) -> np.ndarray:
+    """Return numbers of LSTMs, (S, n, 4 H) or (S, 4 H), gate by gate: (4, S, n, H)."""
+    apart = numbers.reshape(len(numbers), -1, 4, numbers.shape[-1] // 4)
+    return np.ascontiguousarray(apart.transpose(2, 0, 1, 3))
+
+
+def _given(entering: np.ndarray, bias: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return what panels (S, B, W, d) add to the gates of LSTMs: (W, 4, S, B, H)."""
+    networks, cases, steps, inputs = x.shape
+    given = x.reshape(networks, -1, inputs) @ entering + bias
+    given = given.reshape(4, networks, cases, steps, -1)
+    return np.ascontiguousarray(given.transpose(3, 0, 1, 2, 4))
+
+
+def _place(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    """Return the function of free numbers (B, K, p) and of contexts as they are."""
+    if type(head) is OmegaHead:
+        omega = head.omega.plain()
+        return lambda free, x: omega(free)
+    if type(head) is not LocationScaleHead:
+        return None
+    frame = _frame([head.location, head.scale])
+    if frame is None:
+        return None
+    lower, upper = _array(head.omega.lower), _array(head.omega.upper)
+
+    def place(free: np.ndarray, x: np.ndarray) -> np.ndarray:
+        location, scale = frame(x)
+        moved = location[:, None] + scale[:, None] * free
+        return np.minimum(np.maximum(moved, lower), upper)
+
+    return place
+
+
+def _frame(forecasts: list[Any]) -> Callable[[np.ndarray], list[np.ndarray]] | None:
+    """Return what forecasts say (B, p) of contexts, all their networks asked at once."""
+    if not all(type(forecast) is Forecast for forecast in forecasts):
+        return None
+    each = _each([body for forecast in forecasts for body in forecast.bodies])
+    if each is None:
+        return None
+    sizes = [len(forecast.bodies) for forecast in forecasts]
+    ends = np.cumsum(sizes)[:-1]
+    scaled = [_scaled(forecast) for forecast in forecasts]
+    views = [(_array(one.center), _array(one.spread)) for one in forecasts]
+
+    def frame(x: np.ndarray) -> list[np.ndarray]:
+        seen = np.stack([(x - center) / spread for center, spread in views])
+        said = np.split(each(seen.repeat(sizes, axis=0)), ends)
+        return [
+            scale(one.mean(axis=0)) for scale, one in zip(scaled, said, strict=True)
+        ]
+
+    return frame
+
+
+def _scaled(forecast: Forecast) -> Function:
+    """Return the function from what a forecast's networks say in the mean (B, 1, p)."""
+    offset, unit = _array(forecast.offset), _array(forecast.unit)
+    skill = _array(forecast.skill)
+
+    def scaled(free: np.ndarray) -> np.ndarray:
+        moved = free[:, 0] * skill
+        if forecast.positive:
+            return offset * np.exp(2.5 * np.tanh(moved / 2.5))
+        return offset + unit * moved
+
+    return scaled

@@ -1,0 +1,112 @@
+"""The network that a user gives, if it fits the history."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pyomo_csg.errors import DataError
+from pyomo_csg.learn.distributions.location_scale import fit_location_scale, new_head
+from pyomo_csg.learn.networks.linear_nets import Linear
+from pyomo_csg.learn.networks.task_nets import (
+    FromFunction,
+    LocationScale,
+    LocationScaleHead,
+    evaluating,
+)
+from pyomo_csg.learn.stored_networks import kept
+from pyomo_csg.learn.task import Task
+
+
+def network_of(network: Any, task: Task) -> tuple[Any, Any]:
+    """Return the kind of body, and the head if it is not the usual one."""
+    if network is None:
+        return ("lstm" if task.history.panels else "mlp"), None
+    if network == "location-scale":
+        return "constant", _fitted_head(task)
+    if isinstance(network, str | Linear):
+        if task.history.panels and network not in ("lstm", "constant"):
+            raise DataError(
+                "The network does not fit the data",
+                [f"network is {network!r}, but contexts are panels; give 'lstm'"],
+            )
+        if network == "lstm" and not task.history.panels:
+            raise DataError(
+                "The network does not fit the data",
+                ["network is 'lstm', but contexts are vectors; give panels (n, W, d)"],
+            )
+        return network, None
+    if isinstance(network, LocationScale):
+        return "constant", _location_scale_head(network, task)
+    # A copy: the user's module stays as it is, also in its precision.
+    body = copy.deepcopy(network).double()
+    some = task.contexts[:2]
+    _answer("network", body, some, (len(some), *task.shape))
+    if not any(parameter.requires_grad for parameter in body.parameters()):
+        raise DataError(
+            "The network does not fit the data",
+            [
+                "network has no parameters to train; give it some, or a csg.LocationScale"
+            ],
+        )
+    return body, None
+
+
+def _fitted_head(task: Task) -> LocationScaleHead:
+    """Return location and scale as the history tells them."""
+    rows = [np.arange(len(task.history))]
+    heads: Any = kept(
+        task,
+        "location-scale forecast",
+        [new_head(task)],
+        lambda: fit_location_scale(task, rows, "location-scale forecast"),
+    )
+    return heads[0]
+
+
+def _location_scale_head(network: LocationScale, task: Task) -> LocationScaleHead:
+    """Return the user's location and scale as a head, if they are sound on the history."""
+    location, scale = (
+        part if isinstance(part, FromFunction) else copy.deepcopy(part)
+        for part in (network.location, network.scale)
+    )
+    head = LocationScaleHead(location, scale, task.omega)
+    head = head.double().eval().requires_grad_(False)
+    contexts = torch.as_tensor(task.history.contexts)
+    problems = []
+    for what, part, wanted, least in (
+        ("location", head.location, "finite numbers", -np.inf),
+        ("scale", head.scale, "finite numbers above 0", 0.0),
+    ):
+        name = f"network's {what}"
+        found = _answer(name, part, contexts, tuple(task.history.outcomes.shape))
+        wrong = torch.nonzero(~(torch.isfinite(found) & (found > least)))
+        if len(wrong):
+            row, column = wrong[0].tolist()
+            problems.append(
+                f"{name} gave {float(found[row, column]):g} in row {row} of the history, "
+                f"column {column}, and {len(wrong)} such in all; expected {wanted}"
+            )
+    if problems:
+        raise DataError("The network does not fit the data", problems)
+    return head
+
+
+def _answer(what: str, module: nn.Module, x: Tensor, wanted: tuple[int, ...]) -> Tensor:
+    """Return what a module says of contexts, if its shape is as wanted."""
+    subject = "The network does not fit the data"
+    expected = f"for contexts {tuple(x.shape)}; expected {wanted}"
+    try:
+        with torch.no_grad(), evaluating(module):
+            answer = module(x)
+            found = tuple(answer.shape)
+    except Exception as error:  # a user's own module may raise anything
+        failed = f"{what} gave an error ({type(error).__name__}: {error})"
+        raise DataError(subject, [f"{failed} {expected}"]) from error
+    if found != wanted:
+        raise DataError(subject, [f"{what} gave {found} {expected}"])
+    return answer

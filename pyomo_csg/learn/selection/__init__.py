@@ -1,0 +1,1 @@
+"""Candidates, cross-validated scores, and searches over whole fits."""

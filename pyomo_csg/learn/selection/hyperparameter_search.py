@@ -1,0 +1,198 @@
+"""Searches over whole fits: hyperparameters at random, and the number of scenarios."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import loguniform
+from sklearn.model_selection import ParameterSampler
+
+from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.learned import Found
+from pyomo_csg.learn.progress import Journal, TimeUpError
+
+logger = logging.getLogger(__name__)
+
+_RATE = loguniform(3e-4, 1e-2)
+_ALWAYS = {
+    "batch": [25, 50, 100],
+    "mmd_epochs": [20, 40, 80],
+    "mmd_rate": _RATE,
+    "decay": loguniform(1e-5, 1e-1),
+}
+_TASK = {"task_epochs": [10, 15, 30], "task_rate": _RATE}
+_LOSS_NET = {
+    "loss_epochs": [30, 60, 120],
+    "loss_rate": _RATE,
+    "encoder": [(32, 16), (64, 32), (128, 64)],
+    "head": [(64,), (64, 64), (64, 64, 64), (128, 128)],
+}
+_LAYERS = {
+    "mlp": {"hidden": [(32,), (64,), (64, 64), (128, 128)]},
+    "lstm": {"recurrent": [(16, 32), (32,), (32, 64), (64, 64)]},
+}
+# 'auto' follows a Loss-Net where decisions have no gradient.
+_METHODS = {
+    "mmd": {},
+    "direct": _TASK,
+    "static": {**_TASK, **_LOSS_NET},
+    "dynamic": {**_TASK, **_LOSS_NET},
+    "auto": {**_TASK, **_LOSS_NET},
+}
+
+
+def space_of(method: str, network: Any, panels: bool) -> dict[str, Any]:
+    """Return lists and laws to draw settings from, by name.
+
+    Parameters
+    ----------
+    method : str
+    network : str, Module, LocationScale or Linear, optional
+        As the user gave it; one that is not ours has its own layers.
+    panels : bool
+        Whether contexts are.
+
+    Examples
+    --------
+    >>> sorted(space_of("mmd", None, panels=True))
+    ['batch', 'decay', 'mmd_epochs', 'mmd_rate', 'recurrent']
+    """
+    usual = "lstm" if panels else "mlp"
+    kind = usual if network is None else network
+    layers = _LAYERS.get(kind, {}) if isinstance(kind, str) else {}
+    return {**_ALWAYS, **_METHODS[method], **layers}
+
+
+COUNTS = (1, 2, 3, 5, 10, 20, 40)
+_TIMED = 10
+
+
+def search(
+    config: FitConfig,
+    space: Mapping[str, Any],
+    seed: int,
+    journal: Journal,
+    fit: Callable[[FitConfig, str], Found],
+) -> Found:
+    """Return the best fit over hyperparameters drawn at random, by held-out losses.
+
+    The settings as given are the first to be tried.
+
+    Parameters
+    ----------
+    config : FitConfig
+    space : mapping
+        From names of settings to what they are drawn from: as of
+        :func:`pyomo_csg.learn.selection.hyperparameter_search.space_of`.
+    seed : int
+    journal : Journal
+    fit : callable
+        From settings, and a name for their stages, to a fit.
+    """
+    drawn = ParameterSampler(space, config.search - 1, random_state=seed)
+    settings = [config, *(replace(config, **one) for one in drawn)]
+    found: list[Found] = []
+    held, losses = [], []
+    with suppress(TimeUpError), journal.stage("search", len(settings), "fit") as bar:
+        for number, mine in enumerate(settings):
+            one = fit(mine, f"search {number}")
+            if journal.cut is not None and found:
+                break  # it is not whole
+            found.append(one)
+            held.append(one.held_out())
+            losses.append(_mean(held[-1]))
+            bar.step(loss=losses[-1], best=min(losses))
+    means = _filled(np.stack(held)).mean(axis=1)
+    best = int(np.argmin(means))
+    found[best].contest["settings"] = {
+        name: getattr(settings[best], name) for name in space
+    }
+    found[best].contest["searched"] = len(found)
+    found[best].contest["search_won"] = {
+        "number": best + 1,
+        "loss": float(means[best]),
+        "loss_as_given": float(means[0]),
+    }
+    return found[best]
+
+
+def smallest(
+    counts: list[int],
+    seconds: float | None,
+    journal: Journal,
+    fit: Callable[[int], Found],
+    decide: Callable[[Found], Any],
+) -> tuple[int, Found]:
+    """Return the smallest K within one standard error of the best, and its fit.
+
+    Parameters
+    ----------
+    counts : list of int
+        In rising order.
+    seconds : float, optional
+        A decision's time at most: larger K are not tried once one is over it.
+    journal : Journal
+        Whose time may be up: a K that was cut short then counts only if it is the first.
+    fit : callable
+        From K to a fit.
+    decide : callable
+        Makes one decision by a fit; it is timed.
+    """
+    fits: list[Found] = []
+    for count in counts:
+        found = fit(count)
+        if journal.cut is not None and fits:
+            break
+        slow = seconds is not None and _seconds(decide, found) > seconds
+        if slow and fits:
+            logger.info("K = %d takes more than %g s a decision", count, seconds)
+            break
+        fits.append(found)
+        if slow:
+            logger.warning("Even K = %d takes more than %g s", count, seconds)
+            break
+        if journal.cut is not None:
+            break
+    losses = np.stack([found.costs() for found in fits])
+    filled = _filled(losses)
+    best = int(np.argmin(filled.mean(axis=1)))
+    apart = filled - filled[best]
+    error = apart.std(axis=1) / math.sqrt(losses.shape[1])
+    near = np.flatnonzero(apart.mean(axis=1) <= error)
+    chosen = int(near[0])
+    fits[chosen].contest["scenarios_tried"] = [
+        {
+            "K": counts[i],
+            "loss": float(filled[i].mean()),
+            "standard_error": float(error[i]),
+        }
+        for i in range(len(fits))
+    ]
+    return counts[chosen], fits[chosen]
+
+
+def _seconds(decide: Callable[[Found], Any], found: Found) -> float:
+    """Return the median time of a decision."""
+    times = []
+    for _ in range(_TIMED):
+        start = time.perf_counter()
+        decide(found)
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def _filled(losses: np.ndarray) -> np.ndarray:
+    """Return losses with the worst that there was where there is none."""
+    known = losses[~np.isnan(losses)]
+    return np.where(np.isnan(losses), known.max() if known.size else 0.0, losses)
+
+
+def _mean(losses: np.ndarray) -> float:
+    return math.inf if np.isnan(losses).any() else float(losses.mean())

@@ -1,0 +1,1 @@
+"""csg.fit, the policy it returns, and its file."""

@@ -1,0 +1,126 @@
+"""csg.ScenarioGenerator: csg.fit in scikit-learn's manner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pyomo.core.base.block import BlockData
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from pyomo_csg.decisions.decision import Decision
+from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.policy.fit import fit
+
+
+class ScenarioGenerator(BaseEstimator):
+    """A face of :func:`pyomo_csg.fit` for scikit-learn's tools.
+
+    ``cross_val_score`` and ``GridSearchCV`` work on it: contexts are X, outcomes are Y,
+    and the score is minus the mean cost of the decisions, so that more is better. They
+    clone it, and the model with it, so that what needs one folder or one pool of workers
+    (``checkpoint``, ``executor``) stays with :func:`pyomo_csg.fit`. They also turn
+    errors into scores of NaN, unless told ``error_score='raise'``.
+
+    Parameters
+    ----------
+    model : ConcreteModel
+        Annotated by :func:`pyomo_csg.annotate`.
+    scenarios, method, regularization, context, network, config, seed, solver, workers
+        As in :func:`pyomo_csg.fit`.
+    progress : bool
+        Whether to draw bars.
+    seconds, options
+        As in :func:`pyomo_csg.fit`.
+
+    Attributes
+    ----------
+    policy_ : Policy
+        What was fitted.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> X, Y = newsvendor.sample(30, seed=1)
+    >>> generator = csg.ScenarioGenerator(newsvendor.build(), 2, method="mmd")
+    >>> generator.fit(X, Y).predict(X[:3]).shape
+    (3, 1)
+    >>> generator.transform(X[:3]).shape
+    (3, 2, 1)
+    >>> len(cross_val_score(generator, X, Y, cv=2))
+    2
+    """
+
+    def __init__(
+        self,
+        model: BlockData,
+        scenarios: int | str = 5,
+        method: str = "auto",
+        *,
+        regularization: float | str = "auto",
+        context: Any = None,
+        network: Any = None,
+        config: FitConfig | dict[str, Any] | None = None,
+        seed: int = 0,
+        solver: str = "highs",
+        workers: int = 1,
+        progress: bool = False,
+        seconds: float | None = None,
+        options: Mapping[str, Any] | None = None,
+    ):
+        self.model = model
+        self.scenarios = scenarios
+        self.method = method
+        self.regularization = regularization
+        self.context = context
+        self.network = network
+        self.config = config
+        self.seed = seed
+        self.solver = solver
+        self.workers = workers
+        self.progress = progress
+        self.seconds = seconds
+        self.options = options
+
+    def fit(self, X: Any, Y: Any) -> ScenarioGenerator:  # noqa: N803
+        """Learn from contexts X and the outcomes Y that followed them.
+
+        Parameters
+        ----------
+        X : array (n, d) or (n, W, d), or DataFrame
+        Y : array (n, p), or DataFrame
+            Columns in the order of ``TwoStageModel.uncertain_params``; those of a
+            DataFrame are found by their Pyomo names.
+        """
+        options = self.get_params(deep=False)
+        self.policy_ = fit(options.pop("model"), (X, Y), **options)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Return the decisions (n, s) for contexts, or (s,) for a single one.
+
+        Columns are in the order of ``TwoStageModel.first_stage_variables``;
+        ``policy_.decide`` gives them by name.
+        """
+        check_is_fitted(self)
+        decided = self.policy_.decide(X, progress=self.progress)
+        return decided.vector if isinstance(decided, Decision) else decided.to_numpy()
+
+    def transform(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Return the scenarios (n, K, p) for contexts, or (K, p) for a single one."""
+        check_is_fitted(self)
+        return self.policy_.scenarios(X)
+
+    def score(self, X: Any, Y: Any) -> float:  # noqa: N803
+        """Return minus the mean cost of the decisions for X when Y happens.
+
+        Of a model that is maximised, it is the mean profit.
+        """
+        decisions = np.atleast_2d(self.predict(X))
+        outcomes = Y if np.ndim(Y) == 2 else np.reshape(Y, (-1, 1))
+        costs = self.policy_.oracle.cost(decisions, outcomes, progress=self.progress)
+        return -float(costs.mean())

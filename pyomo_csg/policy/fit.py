@@ -1,0 +1,282 @@
+"""csg.fit: from an annotated model and history to a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from pyomo.core.base.block import BlockData
+
+from pyomo_csg.learn.checkpoint import Checkpoint
+from pyomo_csg.learn.config import (
+    FitConfig,
+    checked,
+    refuse_more_than_pairs,
+    regularization_of,
+    with_bandwidth,
+)
+from pyomo_csg.learn.fingerprints import identity_of, versions
+from pyomo_csg.learn.history import History, history_of
+from pyomo_csg.learn.learned import Found, Learned
+from pyomo_csg.learn.networks.user_network import network_of
+from pyomo_csg.learn.progress import Callback, Journal
+from pyomo_csg.learn.random_state import one_thread
+from pyomo_csg.learn.selection.hyperparameter_search import (
+    COUNTS,
+    search,
+    smallest,
+    space_of,
+)
+from pyomo_csg.learn.selection.registry import learn
+from pyomo_csg.learn.task import Task
+from pyomo_csg.policy.policy import Policy
+from pyomo_csg.solve import Oracle
+
+
+def fit(
+    model: BlockData,
+    data: Any,
+    *,
+    scenarios: int | str = 5,
+    method: str = "auto",
+    regularization: float | str = "auto",
+    context: Any = None,
+    network: Any = None,
+    config: FitConfig | dict[str, Any] | None = None,
+    seed: int = 0,
+    solver: str = "highs",
+    executor: Executor | None = None,
+    workers: int = 1,
+    checkpoint: Any = None,
+    progress: bool = True,
+    callback: Callback | None = None,
+    seconds: float | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Policy:
+    """Learn which K scenarios to solve the model on, given a context.
+
+    Parameters
+    ----------
+    model : ConcreteModel
+        Annotated by :func:`pyomo_csg.annotate`.
+    data : (contexts, outcomes) or DataFrame
+        The history. Contexts are an array (n, d), or panels (n, W, d); outcomes are an
+        array (n, p). A DataFrame has a column for each uncertain number, by its Pyomo
+        name; the others, or those named by ``context``, are the context.
+    scenarios : int or 'auto'
+        K, at most as many as there are pairs. ``'auto'`` takes the smallest whose
+        cross-validated loss is within one standard error of the best, and whose
+        decisions take no longer than ``config.seconds``.
+    method : str
+        ``'auto'``: the best of some candidates, by cross-validated costs of decisions.
+        ``'mmd'``: the energy distance; needs no solver. ``'static'``, ``'dynamic'``: the
+        paper's Loss-Net. ``'direct'``: the gradient through the optimal basis.
+    regularization : float or str
+        The MMD loss's weight lambda in ``'static'`` and ``'dynamic'``: a number in raw
+        units, as in the paper; ``'0.1x'``, relative to the MMD loss; ``'auto'`` chooses
+        on held-out pairs. For ``'direct'`` a number in standard deviations.
+    context : str or list of str, optional
+        The DataFrame's columns that are the context.
+    network : str, Module, LocationScale or Linear, optional
+        ``'mlp'`` (default), ``'lstm'`` (default for panels), ``'linear'`` (Linear()),
+        ``'constant'``, ``'location-scale'``; a module of your own from standardised
+        contexts (B, d) to numbers (B, K, p), which the Params' domains then bound; a
+        :class:`LocationScale`; or a :class:`Linear`, whose weights are bounded.
+    config : FitConfig or dict, optional
+        Settings.
+    seed : int
+        The same seed gives the same policy, whatever the number of workers.
+    solver, executor, workers
+        As in :class:`pyomo_csg.Oracle`.
+    checkpoint : path, optional
+        A folder for finished stages and labels. The same call goes on where it stopped.
+    progress : bool
+        Whether to draw bars.
+    callback : callable, optional
+        Called with a dict for every step that is logged.
+    seconds : float, optional
+        When to stop learning: the best network so far is returned then, and its report
+        says in which stage that was. A step, a chunk of labels, and the comparison of
+        what there is are brought to their end. Not to be confused with
+        ``config.seconds``, a decision's time.
+    options : mapping, optional
+        Of the solver, as in :class:`pyomo_csg.Oracle`: ``{'time_limit': 10.0}`` seconds
+        for one program.
+
+    Returns
+    -------
+    Policy
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> pairs = newsvendor.sample(60, seed=1)
+    >>> policy = csg.fit(
+    ...     newsvendor.build(), pairs, scenarios=2, method="mmd", progress=False
+    ... )
+    >>> policy.scenarios([0.0, 0.0]).shape
+    (2, 1)
+    """
+    settings = checked(
+        scenarios, method, regularization, seed, network, config, callback, seconds
+    )
+    seed, scenarios = int(seed), scenarios if scenarios == "auto" else int(scenarios)
+    oracle = Oracle(model, solver, executor, workers, options)
+    history = history_of(oracle.two_stage, data, context)
+    refuse_more_than_pairs(scenarios, len(history))
+    regularization = regularization_of(regularization)
+    if isinstance(regularization, float) and method in ("static", "dynamic"):
+        settings = replace(settings, units=settings.units or "raw")
+    settings = with_bandwidth(settings, history.outcomes)
+    journal = Journal(progress, callback, seconds)
+    identity = identity_of(
+        oracle,
+        history,
+        settings,
+        network,
+        scenarios=scenarios,
+        method=method,
+        regularization=regularization,
+        seed=seed,
+        solver=solver,
+        **({"options": dict(options)} if options else {}),
+    )
+    with one_thread(), Checkpoint(checkpoint, identity) as kept:
+        fitter = _Fitter(
+            oracle,
+            history,
+            method,
+            regularization,
+            network,
+            settings,
+            seed,
+            journal,
+            kept,
+        )
+        count, found = fitter.fit(scenarios)
+    used = {**identity.pop("settings"), **found.contest.get("settings", {})}
+    del identity["versions"]  # it is in the summary itself
+    learned = Learned(
+        found.network,
+        method,
+        {
+            **found.contest,
+            "seed": seed,
+            "pairs": len(history),
+            "scenarios": count,
+            "context_shape": list(history.contexts.shape[1:]),
+            "settings": dict(sorted(used.items())),
+            "versions": versions(),
+            "identity": identity,
+            **_told(journal, found, seconds),
+        },
+        journal.table(),
+        history.context_names,
+        _reach(history, found),
+    )
+    return Policy(
+        model,
+        learned,
+        solver=solver,
+        options=options,
+        workers=workers,
+        executor=executor,
+    )
+
+
+class _Fitter:
+    """One call of fit, its arguments checked."""
+
+    def __init__(
+        self,
+        oracle: Oracle,
+        history: History,
+        method: str,
+        regularization: float | str,
+        network: Any,
+        settings: FitConfig,
+        seed: int,
+        journal: Journal,
+        checkpoint: Checkpoint,
+    ):
+        self._oracle, self._history, self._method = oracle, history, method
+        self._regularization, self._network = regularization, network
+        self._settings, self._seed = settings, seed
+        self._journal, self._checkpoint = journal, checkpoint
+
+    def fit(self, scenarios: int | str) -> tuple[int, Found]:
+        """Return K and the fit."""
+        if isinstance(scenarios, int):
+            return scenarios, self._searched(scenarios, "")
+        counts = [count for count in COUNTS if count <= len(self._history)]
+        return smallest(
+            counts,
+            self._settings.seconds,
+            self._journal,
+            lambda count: self._searched(count, f"K={count}"),
+            self._decide,
+        )
+
+    def _searched(self, count: int, part: str) -> Found:
+        if not self._settings.search:
+            return self._one(count, self._settings, part)
+        return search(
+            self._settings,
+            space_of(self._method, self._network, self._history.panels),
+            self._seed,
+            self._journal,
+            lambda settings, name: self._one(count, settings, f"{part} {name}"),
+        )
+
+    def _one(self, count: int, settings: FitConfig, part: str) -> Found:
+        checkpoint = self._checkpoint.within(part) if part else self._checkpoint
+        task = Task(
+            self._oracle,
+            self._history,
+            count,
+            settings,
+            self._seed,
+            self._journal,
+            checkpoint,
+        )
+        kind, head = network_of(self._network, task)
+        return learn(task, self._method, self._regularization, kind, head)
+
+    def _decide(self, found: Found) -> Any:
+        with torch.inference_mode():
+            x = torch.as_tensor(self._history.contexts[:1])
+            zeta, weights = found.network(x)
+        shares = weights.numpy() if self._settings.weights == "learned" else None
+        return self._oracle.solve(
+            zeta.numpy(), shares, on_error="record", progress=False
+        )
+
+
+def _told(journal: Journal, found: Found, seconds: float | None) -> dict[str, Any]:
+    """Return what a report says of programs without an answer and of a fit cut short."""
+    told: dict[str, Any] = {}
+    notes = list(found.contest.get("notes", ()))
+    unanswered = sum(entry.get("missing", 0) for entry in journal.entries)
+    if unanswered:
+        told["unanswered"] = unanswered
+    if journal.cut is not None:
+        told["cut_short"] = journal.cut
+        notes.append(
+            f"Cut short: the {seconds:g} seconds were up in stage '{journal.cut}', and "
+            f"'{found.contest['chosen']}' is the best so far. Give more seconds; with "
+            "the same checkpoint, finished stages need not be done again."
+        )
+    return {**told, "notes": notes} if notes else told
+
+
+def _reach(history: History, found: Found) -> float:
+    """Return how far contexts are from their mean at most."""
+    center, spread = found.network.center.numpy(), found.network.spread.numpy()
+    squares = ((history.contexts - center) / spread) ** 2
+    axes = tuple(range(1, history.contexts.ndim))
+    return float(np.sqrt(squares.mean(axis=axes)).max())

@@ -1,0 +1,400 @@
+"""csg.Policy: from a context to scenarios, and from those to a decision."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+import numpy as np
+import pandas as pd
+import torch
+from pyomo.core.base.block import BlockData
+
+from pyomo_csg.decisions.decider import Decider
+from pyomo_csg.errors import DataError
+from pyomo_csg.learn.learned import Learned
+from pyomo_csg.learn.networks.numpy_inference import plain
+from pyomo_csg.learn.networks.task_nets import Recurrent, TaskNet
+from pyomo_csg.solve import Solution
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from pyomo_csg.guarantees import Certificate
+
+logger = logging.getLogger(__name__)
+
+_FAR = 1.1  # times the reach of the history
+_ROUNDING = 1e-9
+_MOST_AT_ONCE = 4096
+_ERROR = "standard error of the difference"
+_BEYOND_MMD = (
+    "buffer",
+    "draws",
+    "encoder",
+    "folds",
+    "head",
+    "loss_epochs",
+    "loss_rate",
+    "noise",
+    "rounds",
+    "starts",
+    "task_epochs",
+    "task_rate",
+)
+
+
+class Policy(Decider):
+    """Decides for a context: generates K scenarios for it and optimises for those.
+
+    Several threads may use one policy. It can be pickled; an executor is not kept then.
+
+    Parameters
+    ----------
+    model : ConcreteModel
+        Annotated by :func:`pyomo_csg.annotate`. It is copied: later changes to it are
+        not seen; to have them seen, save the policy and load it with the changed model.
+    learned : Learned
+        The network and how it came about.
+    solver, options, workers, executor
+        As in :class:`pyomo_csg.Oracle`.
+
+    Attributes
+    ----------
+    oracle : Oracle
+        What solves; its ``stats`` tell how long that took.
+    learned : Learned
+    count : int
+        How many scenarios it generates: K.
+    context_shape : tuple of int
+        (d,), or (W, d) for panels of W steps.
+
+    Raises
+    ------
+    DataError
+        If the network does not fit the model.
+
+    Notes
+    -----
+    A context that is far from the history is told by a warning in the log, once a call.
+    Far means: the root of the mean square of its standardised numbers (of a panel, over
+    all its steps) is more than 1.1 times the largest in the history.
+    """
+
+    def __init__(
+        self,
+        model: BlockData,
+        learned: Learned,
+        *,
+        solver: str = "highs",
+        options: Mapping[str, Any] | None = None,
+        workers: int = 1,
+        executor: Executor | None = None,
+    ):
+        super().__init__(
+            model, solver=solver, options=options, workers=workers, executor=executor
+        )
+        self.learned = learned
+        self.context_names = learned.context_names
+        self.network.eval()
+        self._center = self.network.center.numpy(force=True)
+        self._spread = self.network.spread.numpy(force=True)
+        self.context_shape = _context_shape(learned)
+        self.count, self._weighted = self._probed()
+        self._generate = plain(self.network) or self._by_torch
+        rounding = _ROUNDING * (
+            1 + np.abs(self._center / self._spread).max(initial=0.0)
+        )
+        self._limit = _FAR * learned.reach + float(rounding)
+
+    @property
+    def network(self) -> TaskNet:
+        """What generates the scenarios."""
+        return self.learned.network
+
+    @property
+    def method(self) -> str:
+        """How it was learned, as it was asked for."""
+        return self.learned.method
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """Losses as they were seen while learning: stage, step and numbers."""
+        return self.learned.log
+
+    def report(
+        self, path: str | os.PathLike[str] | None = None, data: Any = None
+    ) -> str:
+        """Return in words what was learned, which candidate won, and how sure that is.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            Where to write a page that shows it, too: one HTML file that needs nothing
+            else, with training curves, scenarios and decisions for some contexts, solver
+            times and the settings.
+        data : (contexts, outcomes) or DataFrame, optional
+            Pairs as in :func:`pyomo_csg.fit`, better not those that were learned from.
+            With them the page shows their contexts, the outcomes near those, and what
+            decisions cost beside the expected-value and the context-free decision.
+        """
+        if path is not None:
+            from pyomo_csg.report.page import write_page
+
+            write_page(path, self, data)
+        summary = self.learned.summary
+        numbers = len(self.two_stage.uncertain_params)
+        lines = [
+            f"Policy for '{self.two_stage.model.name}'",
+            _line("method", self.method),
+            _line("scenarios", f"{self.count} of {numbers} numbers each"),
+        ]
+        if "pairs" in summary:
+            lines.append(_line("learned from", f"{summary['pairs']} pairs"))
+        if "unanswered" in summary:
+            lines.append(_line("no answer for", f"{summary['unanswered']} programs"))
+        lines += _table("K", "K", summary.get("scenarios_tried", ()), self.count)
+        lines += _searched(summary)
+        lines += _contest(summary)
+        lines += _trust(summary.get("trust", {}))
+        lines += self._settings_used()
+        if "seed" in summary:
+            lines.append(_line("seed", summary["seed"]))
+        return "\n".join([*lines, *map(str, summary.get("notes", ()))])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the policy, without the model, to a file for :func:`pyomo_csg.load`.
+
+        The file holds numbers and text only (safetensors and JSON). It appears whole or
+        not at all. A long history is thinned out.
+        """
+        from pyomo_csg.policy.saving import save
+
+        save(path, self)
+
+    def plot_scenarios(self, x: Any, data: Any = None, ax: Axes | None = None) -> Axes:
+        """Draw the scenarios of a context on matplotlib's axes, and return those.
+
+        Parameters
+        ----------
+        x : array, mapping or Series
+            One context.
+        data : (contexts, outcomes) or DataFrame, optional
+            Pairs; the outcomes after the contexts nearest to this one are drawn, too.
+        ax : Axes, optional
+            Where to draw. Default: a new figure.
+        """
+        from pyomo_csg.report.policy_plots import plot_scenarios
+
+        return plot_scenarios(self, x, data, ax)
+
+    def plot_training(self, ax: Axes | None = None) -> Axes:
+        """Draw the losses of the fit on matplotlib's axes, and return those.
+
+        A line a run of a stage, as a share of its range, since stages have units of
+        their own; dashed on held-out rows.
+        """
+        from pyomo_csg.report.policy_plots import plot_training
+
+        return plot_training(self, ax)
+
+    def certify(
+        self,
+        data: Any,
+        *,
+        delta: float = 0.05,
+        against: Mapping[str, Decider] | None = None,
+        history: Any = None,
+        cost_range: tuple[float, float] | None = None,
+        gaps: bool = True,
+        seed: int = 0,
+    ) -> Certificate:
+        """Return what pairs that it was not learned from prove of this policy.
+
+        As :func:`pyomo_csg.guarantees.certify`: an upper bound of its expected cost, how
+        much it beats rivals by, and how far from the best it can be, together with
+        confidence 1 - ``delta``. ``print`` it to read it in plain words.
+        """
+        from pyomo_csg.guarantees import certify
+
+        return certify(
+            self,
+            data,
+            delta=delta,
+            against=against,
+            history=history,
+            cost_range=cost_range,
+            gaps=gaps,
+            seed=seed,
+        )
+
+    def __repr__(self) -> str:
+        numbers = len(self.two_stage.uncertain_params)
+        return (
+            f"<Policy for '{self.two_stage.model.name}': {self.count} scenarios of "
+            f"{numbers} numbers, by '{self.method}'>"
+        )
+
+    def __reduce__(self) -> Any:
+        content = cloudpickle.dumps((self.two_stage.model, self.learned))
+        return _unpickled, (content, self._settings)
+
+    def _settings_used(self) -> list[str]:
+        """Return the settings that had a part in the fit."""
+        unused = ["hidden" if len(self.context_shape) > 1 else "recurrent"]
+        unused += _BEYOND_MMD if self.method == "mmd" else ()
+        return [
+            _line(name, _shown(value))
+            for name, value in self.learned.summary.get("settings", {}).items()
+            if value is not None and name not in unused
+        ]
+
+    def _contexts(self, x: Any) -> tuple[np.ndarray, bool]:
+        contexts, one = super()._contexts(x)
+        self._tell_far(contexts)
+        return contexts, one
+
+    def _solved(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
+        shares = weights if self._weighted else None
+        return super()._solved(scenarios, shares, **how)
+
+    def _tell_far(self, contexts: np.ndarray) -> None:
+        flat = ((contexts - self._center) / self._spread).reshape(len(contexts), -1)
+        if np.abs(flat).max() <= self._limit:
+            return  # most often: then its root mean square is not more, either
+        distance = np.sqrt(np.einsum("ni,ni->n", flat, flat) / flat.shape[1])
+        if distance.max() > self._limit:
+            logger.warning(
+                "%d of %d contexts are far from the history: the worst is %.3g standard "
+                "deviations from its mean, and none there was more than %.3g; scenarios "
+                "and decisions for such a context are extrapolated",
+                np.count_nonzero(distance > self._limit),
+                len(contexts),
+                distance.max(),
+                self.learned.reach,
+            )
+
+    def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return scenarios (n, K, p) and weights (n, K)."""
+        if len(contexts) <= _MOST_AT_ONCE:
+            return self._generate(contexts)
+        starts = range(0, len(contexts), _MOST_AT_ONCE)
+        parts = [self._generate(contexts[i : i + _MOST_AT_ONCE]) for i in starts]
+        scenarios, weights = map(np.concatenate, zip(*parts, strict=True))
+        return scenarios, weights
+
+    @torch.inference_mode()
+    def _by_torch(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        given = torch.from_numpy(contexts).to(self.network.center.device)
+        scenarios, weights = self.network(given)
+        return scenarios.cpu().numpy(), weights.cpu().numpy()
+
+    @torch.inference_mode()
+    def _probed(self) -> tuple[int, bool]:
+        """Return K and whether weights are learned, from the network's own answer."""
+        numbers = len(self.two_stage.uncertain_params)
+        subject = f"The network does not fit '{self.two_stage.model.name}'"
+        middle = self.network.center.expand(1, *self.context_shape)
+        try:
+            free = self.network.body(middle - middle)
+            scenarios, _ = self.network(middle)
+        except Exception as error:  # a user's own module may raise anything
+            shape = (1, *self.context_shape)
+            found = f"it fails on contexts {shape}: {type(error).__name__}: {error}"
+            raise DataError(subject, [found]) from error
+        if scenarios.dim() != 3 or scenarios.shape[::2] != (1, numbers):
+            found = (
+                f"for one context it gives {tuple(scenarios.shape)}; expected "
+                f"(1, K, {numbers})"
+            )
+            raise DataError(subject, [found])
+        if not bool(torch.isfinite(scenarios).all()):
+            found = "for the mean context it gives numbers that are not finite"
+            raise DataError(subject, [f"{found}; fit it anew"])
+        return scenarios.shape[1], free.shape[-1] > numbers
+
+
+def _context_shape(learned: Learned) -> tuple[int, ...]:
+    """Return the shape of a context: as it was noted, or that of a vector."""
+    numbers = len(learned.network.center)
+    noted = learned.summary.get("context_shape")
+    if noted is None and not isinstance(learned.network.body, Recurrent):
+        return (numbers,)
+    if noted is None or len(noted) not in (1, 2) or noted[-1] != numbers:
+        expected = f"expected ({numbers},), or (W, {numbers}) for panels"
+        found = f"summary['context_shape'] is {noted}; {expected}"
+        raise DataError("What was learned is not complete", [found])
+    return tuple(noted)
+
+
+def _contest(summary: Mapping[str, Any]) -> list[str]:
+    """Return the table of candidates, and what is to be said of the one that won."""
+    chosen, rows = summary.get("chosen"), summary.get("candidates", ())
+    lines = [] if chosen is None else [_line("chosen", chosen)]
+    if summary.get("margin") is not None:
+        ahead = "ahead by" if summary["margin"] >= 0 else "behind by"
+        lines.append(_line(f"  {ahead}", _shown(abs(summary["margin"]))))
+    if summary.get("confidence") is not None:
+        lines.append(_line("  sure to", f"{summary['confidence']:.0%}"))
+    return [*lines, *_table("candidate", "name", rows, chosen)]
+
+
+def _searched(summary: Mapping[str, Any]) -> list[str]:
+    """Return which of the settings of a search won, and by what."""
+    won = summary.get("search_won")
+    if won is None:
+        return []
+    found = f"{summary['searched']} settings; number {won['number']} won with loss "
+    given = (
+        f"{_shown(won['loss'])} (as given, number 1: {_shown(won['loss_as_given'])})"
+    )
+    return [_line("searched", found + given)]
+
+
+def _table(
+    title: str, key: str, rows: Sequence[Mapping[str, Any]], chosen: Any
+) -> list[str]:
+    """Return losses and standard errors in columns, a mark before the chosen."""
+    if not rows:
+        return []
+    width = max(len(title), *(len(str(row.get(key))) for row in rows))
+    lines = ["", f"  {title:{width}}{'loss':>14}{_ERROR:>{len(_ERROR) + 4}}"]
+    for row in rows:
+        mark = "*" if row.get(key) == chosen else " "
+        loss, error = (_shown(row.get(name)) for name in ("loss", "standard_error"))
+        name = f"{row.get(key)!s:{width}}"
+        lines.append(f"{mark} {name}{loss:>14}{error:>{len(_ERROR) + 4}}")
+    return [*lines, ""]
+
+
+def _trust(found: Mapping[str, Any]) -> list[str]:
+    """Return how far a Loss-Net was off where it was taught, and where it was trusted."""
+    if not found:
+        return []
+    off = f"{_shown(found['error'])} on what it learned from"
+    here = f"{_shown(found['error_here'])} on the policy's scenarios"
+    shift = f"{found['shift']:.3g} standard deviations"
+    return [
+        _line("Loss-Net off by", f"{off}, {here}"),
+        _line("  shift", f"{shift} (1-Wasserstein), {found['kappa']:.3g} (kappa MMD)"),
+        "",
+    ]
+
+
+def _line(label: str, value: Any) -> str:
+    return f"  {label:16}{value}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _unpickled(content: bytes, settings: dict[str, Any]) -> Policy:
+    model, learned = cloudpickle.loads(content)
+    return Policy(model, learned, **settings)

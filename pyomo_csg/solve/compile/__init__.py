@@ -1,0 +1,1 @@
+"""The annotated model as arrays: coefficients as functions of the uncertain data."""

@@ -1,0 +1,1 @@
+"""Linear programs on persistent HiGHS objects, with certificates and gradients."""

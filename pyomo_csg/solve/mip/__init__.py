@@ -1,0 +1,1 @@
+"""Programs with integer variables: branching on the first stage, exact leaves."""

@@ -1,0 +1,1 @@
+"""Every other solver, through Pyomo."""

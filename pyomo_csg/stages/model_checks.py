@@ -1,0 +1,174 @@
+"""Everything that can be wrong with an annotated model, each with its remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pyomo.common.collections import ComponentMap, ComponentSet
+from pyomo.core.base.block import Block, BlockData
+from pyomo.core.base.component import ComponentData
+from pyomo.core.base.objective import Objective
+from pyomo.core.base.set import SetData
+from pyomo.core.base.var import Var
+
+from pyomo_csg.errors import shortlist
+from pyomo_csg.stages.annotation import FIRST_STAGE, UNCERTAIN, annotated, belongs
+from pyomo_csg.stages.stage_inference import Row, unique
+
+_UNDERSTOOD = {
+    *("Var", "BooleanVar", "Param", "Set", "RangeSet", "SetOf", "Expression"),
+    *("Constraint", "SOSConstraint", "Objective", "Block", "Suffix"),
+    *("BuildAction", "BuildCheck", "ExternalFunction", "Port", "ContinuousSet"),
+}
+_REFORMULATIONS = {
+    kind: f"apply TransformationFactory('{name}') first"
+    for kind, name in {
+        "Disjunction": "gdp.bigm",
+        "Disjunct": "gdp.bigm",
+        "LogicalConstraint": "core.logical_to_linear",
+        "Arc": "network.expand_arcs",
+        "DerivativeVar": "dae.finite_difference",
+        "Integral": "dae.finite_difference",
+        "Complementarity": "mpec.simple_disjunction",
+    }.items()
+}
+
+
+def annotation_problems(model: BlockData) -> Iterator[str]:
+    """Yield what is wrong with the annotations themselves."""
+    for name, what in (
+        (FIRST_STAGE, "first-stage variable"),
+        (UNCERTAIN, "uncertain Param"),
+    ):
+        marked = annotated(model, name)
+        if not marked:
+            yield (
+                f"no {what} is annotated; call csg.annotate(model, "
+                "first_stage_variables=..., uncertain_params=...)"
+            )
+            continue
+        gone = [data for data in marked if not belongs(model, data)]
+        if gone:
+            yield (
+                f"{what} {_names(gone)} was annotated but has left the model since; "
+                "annotate again"
+            )
+
+
+def objective_problems(objectives: list[ComponentData]) -> Iterator[str]:
+    """Yield a problem unless exactly one objective is active."""
+    if not objectives:
+        yield "no Objective is active; activate the one to optimise"
+    elif len(objectives) > 1:
+        yield (
+            f"{len(objectives)} Objectives are active ({_names(objectives)}); "
+            "deactivate all but one"
+        )
+
+
+def unknown_component_problems(model: BlockData) -> Iterator[str]:
+    """Yield each kind of active component that has no meaning in a program yet."""
+    for block in model.block_data_objects(active=True):
+        for component in block.component_objects(active=True, descend_into=False):
+            kind = component.ctype.__name__
+            if kind not in _UNDERSTOOD:
+                remedy = _REFORMULATIONS.get(
+                    kind, "reformulate it into Constraints first"
+                )
+                yield f"{kind} '{component.name}' is not algebraic; {remedy}"
+
+
+def param_problems(params: list[ComponentData], rows: list[Row]) -> Iterator[str]:
+    """Yield what is wrong with the uncertain Params and with Params without value."""
+    used = ComponentSet(p for row in rows for p in row.params)
+    for component, members in _by_component(params):
+        domain = component.domain
+        if is_discrete(domain):
+            yield (
+                f"uncertain Param '{component.name}' has the discrete domain "
+                f"{domain.name}, but generated scenarios are real numbers; declare it "
+                "within=Reals, NonNegativeReals or an interval such as UnitInterval, "
+                "and round in the model's data where whole numbers are meant"
+            )
+        idle = [p for p in members if p not in used]
+        if idle:
+            yield (
+                f"uncertain Param {_names(idle)} stands in no active constraint, "
+                "variable bound or objective; leave it out of uncertain_params, or "
+                "make sure that the expressions use the Param itself and not "
+                "value(param)"
+            )
+    empty = [p for p in unique([*params, *used]) if p(exception=False) is None]
+    for component, members in _by_component(empty):
+        yield (
+            f"Param {_names(members)} has no value; give it one with "
+            f"Param(..., initialize=...) or model.{component.name} = ..."
+        )
+
+
+def variable_problems(
+    variables: list[ComponentData], first_stage: list[ComponentData], rows: list[Row]
+) -> Iterator[str]:
+    """Yield the free variables that nothing refers to.
+
+    Members of a Var that other members use are let be: Piecewise makes such, and so
+    does every x[i, i] of a dense index. A decision that nothing refers to is not.
+    """
+    used, first_stage = ComponentSet(_touched(rows)), ComponentSet(first_stage)
+    idle = [v for v in variables if v not in used and not v.fixed]
+    for component, members in _by_component(idle):
+        decisions = [v for v in members if v in first_stage]
+        members = members if len(members) == len(component) else decisions
+        if not members:
+            continue
+        whole = (
+            f" ({len(members)} of its {len(component)})" if len(component) > 1 else ""
+        )
+        yield (
+            f"Var {_names(members)}{whole} stands in no active constraint nor "
+            "objective; fix it, or leave it out of the model (an index set of the "
+            "members in use keeps a Var sparse)"
+        )
+
+
+def foreign_problems(model: BlockData, rows: list[Row]) -> Iterator[str]:
+    """Yield the variables and Params in use that do not stand on the model."""
+    used = {id(c): (c, row) for row in rows for c in (*row.variables, *row.params)}
+    for component, row in used.values():
+        if not belongs(model, component):
+            yield (
+                f"'{row.name}' refers to '{component.name}', which stands outside "
+                f"'{model.name}'; annotate the model that holds both"
+            )
+
+
+def active_objectives(model: BlockData) -> list[ComponentData]:
+    """Return the active objectives, each once."""
+    return list(unique(model.component_data_objects(Objective, active=True)))
+
+
+def model_variables(model: BlockData, rows: list[Row]) -> list[ComponentData]:
+    """Return the variables of active Blocks and any other that a row refers to."""
+    declared = model.component_data_objects(Var, active=True, descend_into=Block)
+    return list(unique([*declared, *_touched(rows)]))
+
+
+def is_discrete(domain: SetData) -> bool:
+    """Whether a Param's domain leaves gaps between its values."""
+    return domain.isdiscrete() or domain.get_interval()[2] not in (0, None)
+
+
+def _touched(rows: list[Row]) -> Iterator[ComponentData]:
+    return (v for row in rows for v in row.variables)
+
+
+def _by_component(data: Iterable[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    groups = ComponentMap()
+    for item in data:
+        groups.setdefault(item.parent_component(), []).append(item)
+    return iter(groups.items())
+
+
+def _names(data: Iterable[Any]) -> str:
+    return shortlist(item.name for item in data)

@@ -1,0 +1,227 @@
+"""The objective, split term by term into h(y) and q(y, z, omega)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import networkx as nx
+from pyomo.common.numeric_types import native_numeric_types, native_types
+from pyomo.core.base.block import BlockData
+from pyomo.core.base.component import ComponentData
+from pyomo.core.base.constraint import Constraint
+from pyomo.core.base.sos import SOSConstraint
+from pyomo.core.expr import numeric_expr as ex
+
+FIRST = "first"
+RECOURSE = "recourse"
+
+
+class Uncertainty:
+    """Tells whether an expression touches a recourse variable or uncertain Param.
+
+    Parameters
+    ----------
+    first_stage, uncertain : list of ComponentData
+    """
+
+    def __init__(self, first_stage: list[Any], uncertain: list[Any]):
+        self._first_stage = {id(v) for v in first_stage}
+        self._uncertain = {id(p) for p in uncertain}
+        # The node is kept beside its answer: an id alone may be given again to
+        # another object once the node is gone.
+        self._known: dict[int, tuple[Any, bool]] = {}
+
+    def touches(self, expr: Any) -> bool:
+        """Whether the expression (or variable, or Param) belongs to the recourse."""
+        if expr.__class__ in native_types:
+            return False
+        known = self._known.get(id(expr))
+        return self._look(expr) if known is None else known[1]
+
+    def _look(self, expr: Any) -> bool:
+        # A stack of our own: chains of named Expressions outgrow Python's.
+        stack, known = [expr], self._known
+        while stack:
+            node = stack[-1]
+            if not node.is_expression_type():
+                known[id(node)] = (stack.pop(), self.is_recourse(node))
+                continue
+            args = [arg for arg in node.args if arg.__class__ not in native_types]
+            unknown = [arg for arg in args if id(arg) not in known]
+            if unknown:
+                stack.extend(unknown)
+            else:
+                touches = any(known[id(arg)][1] for arg in args)
+                known[id(node)] = (stack.pop(), touches)
+        return known[id(expr)][1]
+
+    def is_recourse(self, leaf: Any) -> bool:
+        """Whether a variable is recourse, or a Param uncertain."""
+        if leaf.is_variable_type():
+            return id(leaf) not in self._first_stage
+        return id(leaf) in self._uncertain
+
+
+@dataclass(frozen=True)
+class Row:
+    """An active constraint, or a side of the objective, and what it touches."""
+
+    name: str
+    kind: str
+    component: ComponentData
+    stage: str
+    variables: list[ComponentData] = field(repr=False)
+    params: list[ComponentData] = field(repr=False)
+
+
+def constraint_rows(model: BlockData, uncertainty: Uncertainty) -> Iterator[Row]:
+    """Yield a row for each active Constraint and SOSConstraint."""
+    for con in unique(model.component_data_objects(Constraint, active=True)):
+        variables, params = leaves(con.expr)
+        stage = _stage(uncertainty, variables, params)
+        yield Row(con.name, "constraint", con, stage, variables, params)
+    for sos in unique(model.component_data_objects(SOSConstraint, active=True)):
+        members = list(sos.get_variables())
+        stage = _stage(uncertainty, members, [])
+        yield Row(sos.name, "constraint", sos, stage, members, [])
+
+
+def _stage(uncertainty: Uncertainty, *touched: list[Any]) -> str:
+    recourse = any(map(uncertainty.is_recourse, chain(*touched)))
+    return RECOURSE if recourse else FIRST
+
+
+def expression_row(
+    name: str, kind: str, component: ComponentData, stage: str, expr: Any
+) -> Row:
+    """Return the row of one expression."""
+    variables, params = leaves(expr)
+    return Row(name, kind, component, stage, variables, params)
+
+
+def leaves(expr: Any) -> tuple[list[Any], list[Any]]:
+    """Return the variables, fixed ones too, and mutable Params of an expression.
+
+    In one walk, and a plain one: with Pyomo's own, identify_variables and
+    identify_mutable_parameters, this would be most of the time of the analysis.
+    """
+    variables: dict[int, Any] = {}
+    params: dict[int, Any] = {}
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if node.__class__ in native_types:
+            continue
+        if node.is_expression_type():
+            stack.extend(node.args)
+        elif node.is_variable_type():
+            variables[id(node)] = node
+        elif node.is_parameter_type():
+            params[id(node)] = node
+    return list(variables.values())[::-1], list(params.values())[::-1]
+
+
+def incidence_graph(
+    rows: list[Row], variables: dict[str, list[Any]], params: list[Any]
+) -> nx.Graph:
+    """Return the bipartite graph of rows on one side, variables and Params on the other.
+
+    Nodes are named as in Pyomo, with ``kind``, ``stage`` and ``component`` as their
+    attributes.
+    """
+    graph = nx.Graph()
+    for stage, members in variables.items():
+        for v in members:
+            graph.add_node(v.name, kind="variable", stage=stage, component=v)
+    for p in params:
+        graph.add_node(p.name, kind="parameter", stage=RECOURSE, component=p)
+    for row in rows:
+        graph.add_node(
+            row.name, kind=row.kind, stage=row.stage, component=row.component
+        )
+        for touched in (*row.variables, *row.params):
+            if touched.name in graph:
+                graph.add_edge(row.name, touched.name)
+    return graph
+
+
+def unique(data: Iterable[Any]) -> Iterator[Any]:
+    """Drop what a Reference shows a second time."""
+    seen = set()
+    for item in data:
+        if id(item) not in seen:
+            seen.add(id(item))
+            yield item
+
+
+def split_cost(expr: Any, uncertainty: Uncertainty) -> tuple[Any, Any]:
+    """Split an expression into the part of the first stage and that of the recourse.
+
+    A term that touches a recourse variable or an uncertain Param is recourse. Sums are
+    followed through negations, constant factors and named Expressions; an expression
+    that lies on one side whole is returned as it stands.
+
+    Returns
+    -------
+    first_stage, recourse : expressions whose sum is ``expr``
+    """
+    try:
+        return _split(expr, uncertainty)
+    except RecursionError:  # a very long chain of named Expressions
+        return (0, expr) if uncertainty.touches(expr) else (expr, 0)
+
+
+def _split(expr: Any, uncertainty: Uncertainty) -> tuple[Any, Any]:
+    if not uncertainty.touches(expr):
+        return expr, 0
+    terms = _terms(expr, uncertainty)
+    if terms is None:
+        return 0, expr
+    sides = [_split(term, uncertainty) for term in terms]
+    first_stage = [h for h, _ in sides if not is_zero(h)]
+    if not first_stage:
+        return 0, expr
+    recourse = [q for _, q in sides if not is_zero(q)]
+    return ex.SumExpression(first_stage), ex.SumExpression(recourse)
+
+
+def is_zero(expr: Any) -> bool:
+    """Whether the expression is the plain number 0."""
+    return expr.__class__ in native_numeric_types and expr == 0
+
+
+def _terms(expr: Any, uncertainty: Uncertainty) -> list[Any] | None:
+    """Return the summands of an expression; None where it is not a sum."""
+    if not expr.is_expression_type():
+        return None
+    if isinstance(expr, ex.SumExpression):
+        return list(expr.args)
+    if expr.is_named_expression_type():
+        return _scaled(expr.args[0], uncertainty, lambda term: term)
+    if isinstance(expr, ex.NegationExpression):
+        return _scaled(expr.args[0], uncertainty, lambda term: -term)
+    if isinstance(expr, ex.DivisionExpression):
+        above, below = expr.args
+        if _is_constant(below, uncertainty):
+            return _scaled(above, uncertainty, lambda term: term / below)
+    elif isinstance(expr, ex.ProductExpression):
+        for factor, other in (expr.args, expr.args[::-1]):
+            if _is_constant(factor, uncertainty):
+                return _scaled(other, uncertainty, lambda term, c=factor: c * term)
+    return None
+
+
+def _scaled(inner: Any, uncertainty: Uncertainty, scale: Any) -> list[Any] | None:
+    if inner.__class__ in native_numeric_types:
+        return None
+    terms = _terms(inner, uncertainty)
+    return None if terms is None else [scale(term) for term in terms]
+
+
+def _is_constant(factor: Any, uncertainty: Uncertainty) -> bool:
+    if factor.__class__ in native_numeric_types:
+        return True
+    return not factor.is_potentially_variable() and not uncertainty.touches(factor)
