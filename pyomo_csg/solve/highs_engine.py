@@ -20,17 +20,17 @@ from pyomo_csg.solve.engine import (
     solve_each,
 )
 from pyomo_csg.solve.lp.basis_cache import Basis
-from pyomo_csg.solve.lp.linear_solver import LinearSolved, LinearStrategy
+from pyomo_csg.solve.lp.linear_solver import LinearSolved, LinearSolver
 from pyomo_csg.solve.lp.recourse_costs import RecourseSolver
 from pyomo_csg.solve.lp.sensitivity import (
     Optima,
-    coincides,
-    decision_movement,
+    decision_sensitivity,
+    have_equal_bounds,
     is_degenerate,
-    value_movement,
+    value_sensitivity,
 )
-from pyomo_csg.solve.mip.integer_solver import IntegerStrategy
-from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticStrategy
+from pyomo_csg.solve.mip.integer_solver import IntegerSolver
+from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticSolver
 
 _MOST_STRATEGIES = 16  # each holds a program, which may be large
 
@@ -72,7 +72,7 @@ class HighsEngine:
             else RecourseSolver(*context, known)
         )
         self._strategies: dict[int, Strategy] = {}
-        self._linear: dict[int, LinearStrategy] = {}
+        self._linear: dict[int, LinearSolver] = {}
 
     def solve(
         self,
@@ -112,8 +112,8 @@ class HighsEngine:
         self, zeta: np.ndarray, blocks: Blocks, weights: np.ndarray
     ) -> tuple[np.ndarray, bool]:
         found = self._held_found(blocks, weights)
-        movement = value_movement(self._compiled, found, weights)
-        gradient = movement.pulled_back(self._compiled, zeta)
+        sensitivity = value_sensitivity(self._compiled, found, weights)
+        gradient = sensitivity.scenario_gradient(self._compiled, zeta)
         return gradient, self._is_smooth(found, blocks)
 
     def rehearsed(
@@ -155,7 +155,7 @@ class HighsEngine:
         search, worst = kind != "recourse", kind == "pessimistic"
         blocks = evaluate(self._compiled, scenarios)
         strategy = self._strategy(scenarios.shape[1])
-        if search and not isinstance(strategy, LinearStrategy):
+        if search and not isinstance(strategy, LinearSolver):
             return self._searched(strategy, blocks, weights, outcomes, kind)
         keys = _keys(keys, first, len(weights))
         found = self._solve_many(blocks, weights, keys)
@@ -201,7 +201,7 @@ class HighsEngine:
         bad = reactions.unusable()
         good = np.flatnonzero(~bad)
         strategy = self._strategy(blocks.cost.shape[1])
-        assert isinstance(strategy, LinearStrategy)
+        assert isinstance(strategy, LinearSolver)
         losses[good], failed = strategy.search_many(
             found, cases[good], blocks[good], reactions[good, None]
         )
@@ -221,7 +221,7 @@ class HighsEngine:
         reactions = evaluate(self._compiled, outcomes)
         bad |= reactions.unusable()
         troubles: Troubles = _marked(bad)
-        if isinstance(strategy, IntegerStrategy):
+        if isinstance(strategy, IntegerSolver):
             good = np.flatnonzero(~bad)
             losses[good], failed = strategy.losses(
                 blocks[good], weights[good], reactions[good, None]
@@ -273,7 +273,7 @@ class HighsEngine:
         if not len(cases):
             return losses, gradients, is_smooth, troubles
         if len(cases) < n:
-            optima, blocks = optima.at(cases), blocks[cases]
+            optima, blocks = optima.select(cases), blocks[cases]
         decisions = optima.x[:, : len(self._compiled.first)]
         costs, slopes, smooth, failed = self._recourse.gradients(
             np.repeat(decisions, count, axis=0),
@@ -288,10 +288,10 @@ class HighsEngine:
         costs[unneeded], slopes[unneeded], smooth[unneeded] = 0.0, 0.0, True
         shape = (len(cases), count, decisions.shape[1])
         mean = (share[:, None] * slopes).reshape(shape).sum(axis=1)
-        movement = decision_movement(self._compiled, blocks, optima, mean)
+        sensitivity = decision_sensitivity(self._compiled, blocks, optima, mean)
         flat = scenarios[cases].reshape(-1, scenarios.shape[-1])
         losses[cases] = (share * costs).reshape(len(cases), count).sum(axis=1)
-        gradients[cases] = movement.pulled_back(self._compiled, flat).reshape(
+        gradients[cases] = sensitivity.scenario_gradient(self._compiled, flat).reshape(
             len(cases), *scenarios.shape[1:]
         )
         is_smooth[cases] &= smooth.reshape(len(cases), count).all(axis=1)
@@ -328,7 +328,7 @@ class HighsEngine:
             weights[cases],
             held[cases] if self._compiled.integer else None,
         )
-        optima.put(cases, found)
+        optima.assign(cases, found)
         troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
         return optima, smooth, troubles
 
@@ -336,7 +336,7 @@ class HighsEngine:
         program = self._held(len(blocks.row_lower)).program
         return (
             found.unique
-            and not bool(coincides(self._compiled, blocks))
+            and not bool(have_equal_bounds(self._compiled, blocks))
             and not is_degenerate(program.highs, found.x, program.arrays)
         )
 
@@ -351,9 +351,9 @@ class HighsEngine:
         if bad.any():
             return self._without(bad, blocks, weights, keys)
         strategy = self._strategy(weights.shape[1])
-        if isinstance(strategy, LinearStrategy):
+        if isinstance(strategy, LinearSolver):
             return strategy.solve_many(blocks, weights, keys, certify)
-        if isinstance(strategy, IntegerStrategy):
+        if isinstance(strategy, IntegerSolver):
             return strategy.solve_many(blocks, weights)
         return solve_each(strategy, blocks, weights, len(self._compiled.first))
 
@@ -380,16 +380,16 @@ class HighsEngine:
     def _new_strategy(self, count: int) -> Strategy:
         arguments = (self._compiled, count, self.stats, self._options)
         if self._compiled.quadratic:
-            return QuadraticStrategy(*arguments)
+            return QuadraticSolver(*arguments)
         if self._compiled.integer:
-            return IntegerStrategy(*arguments)
+            return IntegerSolver(*arguments)
         bases = self._bases.setdefault(count, {})
-        return LinearStrategy(*arguments, bases=bases)
+        return LinearSolver(*arguments, bases=bases)
 
-    def _held(self, count: int) -> LinearStrategy:
+    def _held(self, count: int) -> LinearSolver:
         """The linear program that gradients are read off."""
         if count not in self._linear:
-            self._linear[count] = LinearStrategy(
+            self._linear[count] = LinearSolver(
                 self._compiled, count, self.stats, self._options, relaxed=True
             )
         return self._linear[count]
@@ -411,7 +411,7 @@ def _search(strategy: Strategy, kind: str) -> Callable[..., float]:
     """Return how to search among zeta-SAA's optima."""
     if kind == "optimistic":
         return strategy.search
-    assert isinstance(strategy, LinearStrategy)  # the oracle refuses others
+    assert isinstance(strategy, LinearSolver)  # the oracle refuses others
     return strategy.search_worst
 
 

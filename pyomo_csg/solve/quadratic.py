@@ -13,7 +13,7 @@ from scipy import sparse
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, evaluate
 from pyomo_csg.solve.compile.compiler import CompiledModel, hessian_matrix, is_positive
 from pyomo_csg.solve.engine import Found, SolverTrouble, Stats
-from pyomo_csg.solve.lp.highs_program import run_status
+from pyomo_csg.solve.lp.highs_program import run_highs
 
 _SLACK = 1e-9
 _CUT = 1e-6
@@ -97,7 +97,7 @@ class QuadraticPrograms:
             upper = np.concatenate([upper, rows[2]])
         highs = self._loaded(arrays, matrix, lower, upper, hessian)
         start = time.perf_counter()
-        run_status(highs)
+        run_highs(highs)
         self._stats.solver_seconds += time.perf_counter() - start
         self._stats.solves += 1
         return np.array(highs.getSolution().col_value)
@@ -137,7 +137,7 @@ class QuadraticPrograms:
         return highs
 
 
-class QuadraticStrategy:
+class QuadraticSolver:
     """Solves zeta-SAA with a convex quadratic objective, and searches its optima.
 
     On the optima of such a program Hx and c'x are constant, so the search needs no

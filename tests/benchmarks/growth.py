@@ -12,7 +12,7 @@ from models import cep1, cvar_portfolio, mnv, newsvendor, sslp
 from pyomo_csg.solve.compile.assembly import evaluate
 from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import Stats
-from pyomo_csg.solve.mip.integer_solver import IntegerStrategy
+from pyomo_csg.solve.mip.integer_solver import IntegerSolver
 from tests.benchmarks.oracle import cpu, heading, pairs, row
 
 
@@ -57,7 +57,7 @@ def branching(limit=60.0):
         weights, blocks = np.full((n, k), 1 / k), evaluate(compiled, zetas)
         cells, values = [], []
         for method in WAYS.values():
-            strategy = IntegerStrategy(
+            strategy = IntegerSolver(
                 compiled, k, Stats(), {"time_limit": limit}, method
             )
             seconds, solved = cpu(strategy.solve_many, blocks, weights)

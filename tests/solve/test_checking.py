@@ -11,7 +11,7 @@ from models import cep1, cvar_portfolio, newsvendor
 from pyomo_csg.solve.compile.assembly import Arrays, Layout, evaluate
 from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import Stats
-from pyomo_csg.solve.lp.certificates import Checker
+from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.highs_program import HighsProgram
 from pyomo_csg.stages import TwoStageModel
 
@@ -38,7 +38,7 @@ def solved(name, cases=8, count=4):
         x, _, prices = program.solution()
         found.append((x.copy(), prices.copy()))
     points, prices = map(np.array, zip(*found, strict=True))
-    return Checker(layout), stack, points, prices
+    return CertificateChecker(layout), stack, points, prices
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -95,7 +95,7 @@ def test_entries_that_grow_leave_less_to_rounding(a):
     layout = SimpleNamespace(
         rows=2, columns=2, start=np.array([0, 2, 3]), index=np.array([0, 1, 0])
     )
-    checker = Checker(layout)
+    checker = CertificateChecker(layout)
     point = np.array([2.0, 1.0])
     assert checker.proves(steep(1.0, 0.0), point, np.array([1.0, 0.0]))
     for price in np.geomspace(1e-16, 1e-4, 60):

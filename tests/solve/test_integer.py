@@ -11,17 +11,17 @@ from models import cvar_portfolio, mnv, sslp
 from pyomo_csg.solve.compile.assembly import Layout, evaluate
 from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import SolverTrouble, Stats
-from pyomo_csg.solve.mip.first_stage_tree import Tree
-from pyomo_csg.solve.mip.fixed_integers import Limit, Reaction
-from pyomo_csg.solve.mip.integer_solver import IntegerStrategy
+from pyomo_csg.solve.mip import integer_solver
+from pyomo_csg.solve.mip.first_stage_tree import FirstStageTree
+from pyomo_csg.solve.mip.fixed_integers import CostLimit, ScenarioRecourse
+from pyomo_csg.solve.mip.integer_solver import IntegerSolver
 from pyomo_csg.solve.mip.mip_program import (
     CutLayout,
     Deadline,
     MipProgram,
     SearchLayout,
     check_cut,
-    integer_solver,
-    slack,
+    cost_tolerance,
 )
 from pyomo_csg.solve.mip.rounding import Rounder
 from tests import zoo
@@ -38,9 +38,7 @@ class Solver:
     def __init__(self, model, count, method=None, **options):
         self.compiled = compile_model(csg.TwoStageModel(model))
         self.stats = Stats()
-        self.strategy = IntegerStrategy(
-            self.compiled, count, self.stats, options, method
-        )
+        self.strategy = IntegerSolver(self.compiled, count, self.stats, options, method)
 
     def solve(self, scenarios, weights=None):
         scenarios = np.asarray(scenarios, float)
@@ -246,20 +244,20 @@ def test_a_program_stopped_above_a_cost_is_solved_again_without():
     assert program.search(arrays, highest=value - 50) is None
     again = program.search(arrays)
     assert arrays.cost @ again + arrays.offset == pytest.approx(value, rel=1e-9)
-    kept = program.search(arrays, highest=value + slack(value))
+    kept = program.search(arrays, highest=value + cost_tolerance(value))
     assert arrays.cost @ kept + arrays.offset == pytest.approx(value, rel=1e-9)
 
 
 @pytest.mark.parametrize("weights", [[0.5, 0.5], [0.9, 0.1], [1.0, 0.0]])
 def test_recourse_that_costs_more_than_a_limit_is_not_looked_for(weights):
     compiled = compile_model(csg.TwoStageModel(sslp.build(3, 8)))
-    reaction = Reaction(compiled, Stats(), {}, Deadline())
+    reaction = ScenarioRecourse(compiled, Stats(), {}, Deadline())
     blocks, decision = evaluate(compiled, sslp.scenarios(2, 8)), np.array([1.0, 1, 0])
     costs = reaction.to(blocks, decision).bound
     weights, least = np.array(weights), weights * (costs - 3.0)
     over = float(weights @ costs - least.sum())
     for spare, is_found in ((over + 1e-6, True), (over - 1e-3, False)):
-        found = reaction.to(blocks, decision, Limit(weights, least, spare))
+        found = reaction.to(blocks, decision, CostLimit(weights, least, spare))
         assert (found is not None) == is_found
     assert reaction.to(blocks, decision).bound == pytest.approx(costs)
 
@@ -448,12 +446,12 @@ def test_the_cut_is_one_row_more_over_the_columns_of_the_scenarios():
     assert (dense[-1, len(saa.cost) :] == 0).all()
     assert cut.row_upper[-1] == 7.0
     assert layout.rows == base.rows + 1
-    assert slack(1000.0) == pytest.approx(1e-6)
+    assert cost_tolerance(1000.0) == pytest.approx(1e-6)
 
 
 def test_a_tree_that_a_limit_stopped_gives_no_label(monkeypatch):
     """Though it may have a point, and a face that the point is on."""
-    grow, grown_to = Tree.grow, []
+    grow, grown_to = FirstStageTree.grow, []
 
     def stopped(self, *given):
         grown = grow(self, *given)
@@ -461,7 +459,7 @@ def test_a_tree_that_a_limit_stopped_gives_no_label(monkeypatch):
         grown_to.append(grown.regions)
         return grown
 
-    monkeypatch.setattr(Tree, "grow", stopped)
+    monkeypatch.setattr(FirstStageTree, "grow", stopped)
     _, outcomes = cvar_portfolio.sample(20 * 41, seed=0)
     drawn = outcomes.reshape(20, 41, -1)
     oracle = csg.Oracle(cvar_portfolio.build())

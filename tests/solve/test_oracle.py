@@ -372,6 +372,6 @@ def test_a_point_of_the_search_that_is_no_optimum_is_an_error_and_no_loss(monkey
     m = many_optima()
     m.total.set_value(m.y[1] + m.y[2] >= 10)
     m.cost.set_value(m.y[1] + m.y[2] + 1e3 * (m.short[1] + m.short[2]))
-    monkeypatch.setattr(face_search, "on_face", lambda program, duals: program)
+    monkeypatch.setattr(face_search, "restrict_to_face", lambda program, duals: program)
     with pytest.raises(csg.SolveError, match="not exact"):
         csg.Oracle(m).loss(np.full((1, 1, 2), 2.0), [[8.0, 8.0]])

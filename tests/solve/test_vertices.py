@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pyomo_csg.solve.lp.vertices import TooManyBasesError, corners
+from pyomo_csg.solve.lp.vertices import TooManyBasesError, enumerate_vertices
 
 
 def _brute(matrix, side):
@@ -36,7 +36,7 @@ def test_all_vertices_and_rays_are_found_and_no_others(seed):
         float
     )
     side = matrix @ (rng.integers(0, 3, rows + more) * (rng.random(rows + more) < 0.6))
-    found = corners(matrix, side)
+    found = enumerate_vertices(matrix, side)
     assert {_rounded(x) for x in found.vertices} == _brute(matrix, side)
     # A ray whose entries sum to 1 is a vertex of the cone cut there.
     cut, at = np.vstack([matrix, np.ones(rows + more)]), np.append(np.zeros(rows), 1.0)
@@ -45,17 +45,19 @@ def test_all_vertices_and_rays_are_found_and_no_others(seed):
 
 
 def test_rows_that_say_the_same_twice_do_no_harm():
-    once = corners(np.array([[1.0, 2.0, 1.0]]), np.array([2.0]))
-    twice = corners(np.array([[1.0, 2.0, 1.0], [2.0, 4.0, 2.0]]), np.array([2.0, 4.0]))
+    once = enumerate_vertices(np.array([[1.0, 2.0, 1.0]]), np.array([2.0]))
+    twice = enumerate_vertices(
+        np.array([[1.0, 2.0, 1.0], [2.0, 4.0, 2.0]]), np.array([2.0, 4.0])
+    )
     assert np.allclose(once.vertices, twice.vertices)
 
 
 def test_an_empty_polyhedron_has_none():
-    assert corners(np.array([[1.0, 1.0]]), np.array([-1.0])) is None
+    assert enumerate_vertices(np.array([[1.0, 1.0]]), np.array([-1.0])) is None
 
 
 def test_too_many_bases_are_told():
     cube = np.hstack([np.eye(8), np.eye(8)])
-    assert len(corners(cube, np.ones(8)).vertices) == 256
+    assert len(enumerate_vertices(cube, np.ones(8)).vertices) == 256
     with pytest.raises(TooManyBasesError, match="more than 100"):
-        corners(cube, np.ones(8), most=100)
+        enumerate_vertices(cube, np.ones(8), most=100)

@@ -17,7 +17,11 @@ from pyomo_csg.guarantees.paper.right_hand_side_model import (
     right_hand_side_model,
     support_of,
 )
-from pyomo_csg.solve.lp.vertices import Corners, TooManyBasesError, corners
+from pyomo_csg.solve.lp.vertices import (
+    TooManyBasesError,
+    VerticesAndRays,
+    enumerate_vertices,
+)
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.validation import whole_problems
 
@@ -50,7 +54,7 @@ def cost_range(model: BlockData, support: Any = None) -> tuple[float, float]:
     return least_cost(arrays, box), largest_cost(arrays, duals, box)
 
 
-def checked_duals(model: RightHandSideModel, support: Support) -> Corners:
+def checked_duals(model: RightHandSideModel, support: Support) -> VerticesAndRays:
     """Return Pi's corners, if there is a recourse to all outcomes of the support."""
     duals = model.corners()
     if not model.is_relatively_complete(duals, support):
@@ -62,7 +66,7 @@ def checked_duals(model: RightHandSideModel, support: Support) -> Corners:
     return duals
 
 
-def speed(model: RightHandSideModel, duals: Corners) -> float:
+def speed(model: RightHandSideModel, duals: VerticesAndRays) -> float:
     """Return U_Pi: how much a unit of outcomes moves the recourse's cost at most."""
     return float(np.linalg.norm(duals.vertices @ model.slopes, axis=1).max())
 
@@ -88,7 +92,9 @@ def least_cost(model: RightHandSideModel, support: Support) -> float:
     return float(found.fun) + model.constant if found.status == 0 else -math.inf
 
 
-def largest_cost(model: RightHandSideModel, duals: Corners, support: Support) -> float:
+def largest_cost(
+    model: RightHandSideModel, duals: VerticesAndRays, support: Support
+) -> float:
     """Return what no decision that is optimal on scenarios of the support costs more than.
 
     No decision of the first stage does; nor does the optimum on any scenarios, which the
@@ -305,7 +311,7 @@ def _search_duals(
     )
     cost = np.zeros(matrix.shape[1])
     cost[:n1], cost[n1 + scenarios * n2 :] = model.cost, model.recourse.cost
-    found = corners(matrix.T, cost, most=_MOST_BASES)
+    found = enumerate_vertices(matrix.T, cost, most=_MOST_BASES)
     if found is None:
         problem = "zeta-SAA can be unbounded; bound the first-stage variables"
         raise ModelError(model.subject, [problem])

@@ -11,7 +11,12 @@ from scipy.optimize import linprog
 from pyomo_csg.errors import DataError, ModelError
 from pyomo_csg.solve.compile.assembly import RecourseLayout, evaluate
 from pyomo_csg.solve.compile.compiler import CompiledModel, Rows, compile_model
-from pyomo_csg.solve.lp.vertices import Corners, OneSided, TooManyBasesError, one_sided
+from pyomo_csg.solve.lp.vertices import (
+    InequalityForm,
+    TooManyBasesError,
+    VerticesAndRays,
+    to_inequality_form,
+)
 from pyomo_csg.stages import TwoStageModel
 
 
@@ -109,7 +114,7 @@ class RightHandSideModel:
     side: np.ndarray
     cost: np.ndarray
     constant: float
-    recourse: OneSided
+    recourse: InequalityForm
     slopes: np.ndarray
 
     @property
@@ -147,7 +152,9 @@ class RightHandSideModel:
                     return False
         return True
 
-    def is_relatively_complete(self, corners: Corners, support: Support) -> bool:
+    def is_relatively_complete(
+        self, corners: VerticesAndRays, support: Support
+    ) -> bool:
         """Whether each first stage has a recourse to each outcome of a support."""
         for ray in corners.rays:
             side = float(ray @ self.recourse.side)
@@ -159,7 +166,7 @@ class RightHandSideModel:
                 return False
         return True
 
-    def corners(self) -> Corners:
+    def corners(self) -> VerticesAndRays:
         """Return the corners of the recourse's dual polyhedron Pi.
 
         Raises
@@ -168,7 +175,7 @@ class RightHandSideModel:
             If it is empty, or has too many.
         """
         try:
-            found = self.recourse.duals()
+            found = self.recourse.dual_vertices()
         except TooManyBasesError as error:
             problem = f"its recourse has too many dual bases to visit them: {error}"
             raise ModelError(self.subject, [problem]) from error
@@ -192,7 +199,7 @@ def right_hand_side_model(two_stage: TwoStageModel) -> RightHandSideModel:
     _refuse_form(name, compiled)
     layout, n1 = RecourseLayout(compiled), len(compiled.first)
     origin, *moved = (
-        one_sided(layout, evaluate(compiled, omega)[()])
+        to_inequality_form(layout, evaluate(compiled, omega)[()])
         for omega in np.vstack([np.zeros(compiled.p), np.eye(compiled.p)])
     )
     own = compiled.first_cost.linear.constant + compiled.recourse_cost.linear.constant

@@ -26,7 +26,7 @@ _DUAL = 1e-10  # between the two, where nothing better is to be had
 
 
 @dataclass
-class Verdict:
+class Certificate:
     """What is left of an answer.
 
     Attributes
@@ -89,7 +89,7 @@ class _Places:
         return np.add.reduce(away, axis=-1)
 
 
-class Checker:
+class CertificateChecker:
     """Checks answers for linear programs of one layout.
 
     Parameters
@@ -106,7 +106,7 @@ class Checker:
 
     def look(
         self, program: Arrays | Stack, x: np.ndarray, prices: np.ndarray
-    ) -> Verdict:
+    ) -> Certificate:
         """Judge points (..., columns) by the duals of the rows (..., rows)."""
         paid = program.values * prices[..., self._row]
         duals, spent = program.cost - self._by_column(paid), np.abs(paid)
@@ -118,7 +118,7 @@ class Checker:
         dual, noise = _beside(duals, prices), share <= _DUAL
         optimal = self._proven(program, x, self._places(program, x), dual, noise)
         dual = np.where(noise, 0.0, dual)
-        return Verdict(
+        return Certificate(
             dual[..., : self._columns],
             dual[..., self._columns :],
             optimal,

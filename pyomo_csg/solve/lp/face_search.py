@@ -24,10 +24,19 @@ from pyomo_csg.solve.compile.assembly import (
 )
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Found, SolverTrouble, Stats, Troubles
-from pyomo_csg.solve.lp.certificates import Checker
-from pyomo_csg.solve.lp.highs_program import PRIMAL_SIMPLEX, Gathered, HighsProgram
-from pyomo_csg.solve.lp.rescaling import Careful, not_exact
-from pyomo_csg.solve.lp.vertices import Corners, OneSided, TooManyBasesError, one_sided
+from pyomo_csg.solve.lp.certificates import CertificateChecker
+from pyomo_csg.solve.lp.highs_program import (
+    PRIMAL_SIMPLEX,
+    HighsProgram,
+    SolutionBuffer,
+)
+from pyomo_csg.solve.lp.rescaling import RescaledSolver, not_exact
+from pyomo_csg.solve.lp.vertices import (
+    InequalityForm,
+    TooManyBasesError,
+    VerticesAndRays,
+    to_inequality_form,
+)
 from pyomo_csg.solve.mip.mip_program import SearchLayout
 
 
@@ -41,7 +50,7 @@ def is_unique(duals: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     return np.asarray(nonzero == columns.shape[-1])
 
 
-def on_face(program: Program, duals: tuple[np.ndarray, np.ndarray]) -> Program:
+def restrict_to_face(program: Program, duals: tuple[np.ndarray, np.ndarray]) -> Program:
     """Hold those of the first columns and rows that have a dual at their bounds.
 
     Parameters
@@ -49,7 +58,7 @@ def on_face(program: Program, duals: tuple[np.ndarray, np.ndarray]) -> Program:
     program : Arrays or Stack
         One or more, whose first columns and rows are those of zeta-SAA.
     duals : tuple of arrays (..., columns), (..., rows)
-        zeta-SAA's, as a :class:`~pyomo_csg.solve.lp.certificates.Verdict` has them: a positive
+        zeta-SAA's, as a :class:`~pyomo_csg.solve.lp.certificates.Certificate` has them: a positive
         one holds a place at its lower side, a negative one at its upper.
     """
     columns = _held(program.column_lower, program.column_upper, duals[0])
@@ -96,7 +105,9 @@ class FaceProgram:
 
     def __init__(self, layout: Layout, stats: Stats, options: Mapping[str, Any]):
         lean = {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX, **options}
-        self.careful = Careful(layout, Checker(layout), stats, options)
+        self.careful = RescaledSolver(
+            layout, CertificateChecker(layout), stats, options
+        )
         self.program = HighsProgram(layout, stats, lean, relaxed=True, scaled=True)
 
     def best(self, found: Found, saa: Arrays, arrays: Arrays, basis: Any) -> np.ndarray:
@@ -157,7 +168,7 @@ class FaceSearch:
         """Return the least cost under the outcome on the face of an optimum."""
         assert found.column_dual is not None and found.row_dual is not None
         duals = (found.column_dual, found.row_dual)
-        arrays = on_face(self._layout.searching(blocks, outcome), duals)
+        arrays = restrict_to_face(self._layout.searching(blocks, outcome), duals)
         x = self._face.best(found, saa, arrays, self._started(basis))
         self._keep_outcome_basis()
         return float(arrays.cost @ x) + arrays.offset
@@ -183,8 +194,8 @@ class FaceSearch:
         blocks, outcomes : Blocks
             With two leading axes; outcomes have one block each.
         """
-        stack = on_face(self._layout.searching_many(blocks, outcomes), duals)
-        found, troubles = Gathered(self._face.program), Troubles()
+        stack = restrict_to_face(self._layout.searching_many(blocks, outcomes), duals)
+        found, troubles = SolutionBuffer(self._face.program), Troubles()
         for i, (arrays, basis) in enumerate(zip(stack, bases, strict=True)):
             try:
                 self._face.run(arrays, self._started(basis))
@@ -246,7 +257,7 @@ _FEASIBLE = 1e-7  # of the size of a row: by so much a decision may break it
 _MOST_KNOWN = 64
 
 
-class WorstSearch:
+class PessimisticSearch:
     """The search for the worst among all optima of a linear zeta-SAA.
 
     Parameters
@@ -262,13 +273,13 @@ class WorstSearch:
         self._compiled, self._layout = layout.compiled, layout
         self._recourse = RecourseLayout(layout.compiled)
         self._face = FaceProgram(layout, stats, options)
-        self._known: dict[bytes, Corners] = {}
+        self._known: dict[bytes, VerticesAndRays] = {}
 
     def search(self, found: Found, saa: Arrays, outcome: Blocks, basis: Any) -> float:
         """Return the largest cost under an outcome (no leading axis) on the face."""
         assert found.column_dual is not None and found.row_dual is not None
-        face = on_face(saa, (found.column_dual, found.row_dual))
-        recourse = one_sided(self._recourse, outcome)
+        face = restrict_to_face(saa, (found.column_dual, found.row_dual))
+        recourse = to_inequality_form(self._recourse, outcome)
         corners = self._corners(recourse)
         first, n1 = self._compiled.first_cost, self._layout.n1
         own = first.linear.constant[:n1] + outcome.cost[:n1]
@@ -290,7 +301,7 @@ class WorstSearch:
                 raise SolverTrouble("infeasible", detail)
         return constant + max(largest(vertex, own) for vertex in corners.vertices)
 
-    def _corners(self, recourse: OneSided) -> Corners:
+    def _corners(self, recourse: InequalityForm) -> VerticesAndRays:
         """Return the duals' corners, once for outcomes that share matrix and costs."""
         key = recourse.recourse.tobytes() + recourse.cost.tobytes()
         if key not in self._known:
@@ -300,9 +311,9 @@ class WorstSearch:
         return self._known[key]
 
 
-def _enumerated(recourse: OneSided) -> Corners:
+def _enumerated(recourse: InequalityForm) -> VerticesAndRays:
     try:
-        found = recourse.duals()
+        found = recourse.dual_vertices()
     except TooManyBasesError as error:
         detail = f"the recourse has too many dual bases to try them all: {error}"
         raise SolverTrouble("too large", detail) from None

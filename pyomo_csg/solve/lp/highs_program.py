@@ -17,7 +17,7 @@ from pyomo_csg.solve.compile.assembly import Arrays, Shape
 from pyomo_csg.solve.engine import SolverTrouble, Stats
 
 
-class Gathered:
+class SolutionBuffer:
     """Points and rows' duals of the runs of one program.
 
     Parameters
@@ -32,7 +32,7 @@ class Gathered:
 
     def add(self) -> None:
         """Take what the last run found."""
-        self._packed.append(self._program.packed(with_prices))
+        self._packed.append(self._program.packed(row_dual_parts))
         self._scale.append(self._program.scale)
 
     def add_nothing(self) -> None:
@@ -43,7 +43,7 @@ class Gathered:
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Return points (n, columns) and rows' duals (n, rows)."""
         columns, rows = self._program.layout.columns, self._program.layout.rows
-        numbers = unpacked(self._packed, columns + rows)
+        numbers = unpack(self._packed, columns + rows)
         scale = self._scale[0] if len(set(self._scale)) == 1 else _column(self._scale)
         return numbers[:, :columns], numbers[:, columns:] / scale
 
@@ -123,16 +123,16 @@ def _takes(solver: Any, name: str, value: Any) -> bool:
         return False
 
 
-def run_status(highs: Any) -> None:
+def run_highs(highs: Any) -> None:
     """Run HiGHS once and raise a SolverTrouble unless it found an optimum."""
     if highs.run() == highspy.HighsStatus.kError:
         raise SolverTrouble("error", "HiGHS could not run the program")
     status = highs.getModelStatus()
     if status != _STATUS.kOptimal:
-        raise trouble_of(status)
+        raise status_trouble(status)
 
 
-def trouble_of(status: Any) -> SolverTrouble:
+def status_trouble(status: Any) -> SolverTrouble:
     """Return the trouble that a status of HiGHS is."""
     return SolverTrouble(_NAMES.get(status, f"not solved ({status.name[1:]})"))
 
@@ -143,27 +143,27 @@ def _check(status: Any) -> None:
         raise SolverTrouble("error", "HiGHS refused the program's data")
 
 
-def columns_only(found: Any) -> list[float]:
+def column_parts(found: Any) -> list[float]:
     """Return the columns' values of a solution."""
     return found.col_value
 
 
-def with_prices(found: Any) -> list[float]:
+def row_dual_parts(found: Any) -> list[float]:
     """Return the columns' values and the rows' duals."""
     return [*found.col_value, *found.row_dual]
 
 
-def with_duals(found: Any) -> list[float]:
+def dual_parts(found: Any) -> list[float]:
     """Return the columns' values, the columns' duals and the rows' duals."""
     return [*found.col_value, *found.col_dual, *found.row_dual]
 
 
-def with_activity(found: Any) -> list[float]:
+def activity_parts(found: Any) -> list[float]:
     """Return the same and the rows' activity."""
     return [*found.col_value, *found.col_dual, *found.row_dual, *found.row_value]
 
 
-def unpacked(packed: Sequence[bytes], width: int) -> np.ndarray:
+def unpack(packed: Sequence[bytes], width: int) -> np.ndarray:
     """Return numbers (n, width) from their bytes; NaN where there are none."""
     missing = width * struct.pack("d", math.nan)
     joined = bytearray().join([one or missing for one in packed])
@@ -264,7 +264,7 @@ class HighsProgram:
             self._highs.clearSolver()
             status = self._run()
         if status != _STATUS.kOptimal:
-            raise trouble_of(status)
+            raise status_trouble(status)
 
     def _run(self) -> Any:
         if self._seconds is not None and not self._integer.any():
@@ -296,14 +296,14 @@ class HighsProgram:
 
     def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the columns' values, the columns' duals and the rows' duals."""
-        numbers = np.frombuffer(bytearray(self.packed(with_duals)))
+        numbers = np.frombuffer(bytearray(self.packed(dual_parts)))
         columns = len(self._columns)
         x, duals = numbers[:columns], numbers[columns:] / self._scale
         return x, duals[:columns], duals[columns:]
 
     def point(self) -> np.ndarray:
         """Return the columns' values."""
-        return np.frombuffer(bytearray(self.packed(columns_only)))
+        return np.frombuffer(bytearray(self.packed(column_parts)))
 
     def packed(self, parts: Callable[[Any], list[float]]) -> bytes:
         """Return parts of HiGHS's solution as bytes, duals times ``scale``."""

@@ -12,11 +12,11 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Blocks, Layout, Stack, held_at
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Found, Solved, SolverTrouble, Stats, Troubles
-from pyomo_csg.solve.lp.certificates import Checker
-from pyomo_csg.solve.lp.face_search import FaceSearch, WorstSearch, is_unique
-from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, Gathered, HighsProgram
-from pyomo_csg.solve.lp.rescaling import Careful, not_exact
-from pyomo_csg.solve.lp.sensitivity import Optima, Reader, coincides
+from pyomo_csg.solve.lp.certificates import CertificateChecker
+from pyomo_csg.solve.lp.face_search import FaceSearch, PessimisticSearch, is_unique
+from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, SolutionBuffer
+from pyomo_csg.solve.lp.rescaling import RescaledSolver, not_exact
+from pyomo_csg.solve.lp.sensitivity import BasisReader, Optima, have_equal_bounds
 
 _MOST_BASES = 20_000
 
@@ -39,7 +39,7 @@ class LinearSolved(Solved):
     bases: list[Any]
 
 
-class LinearStrategy:
+class LinearSolver:
     """Solves zeta-SAA by the dual simplex, and searches its optimal face.
 
     Opt-Search needs no optimality cut here, as a rule: the optimal solutions of a linear program are
@@ -74,10 +74,10 @@ class LinearStrategy:
         self.layout = Layout(compiled, count)
         lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX, **options}
         self.program = HighsProgram(self.layout, stats, lean, relaxed, scaled=True)
-        self._checker = Checker(self.layout)
-        self._careful = Careful(self.layout, self._checker, stats, options)
+        self._checker = CertificateChecker(self.layout)
+        self._careful = RescaledSolver(self.layout, self._checker, stats, options)
         self._face = cache(lambda: FaceSearch(compiled, count, stats, options))
-        self._worst = cache(lambda: WorstSearch(self.layout, stats, options))
+        self._worst = cache(lambda: PessimisticSearch(self.layout, stats, options))
         self._bases = {} if bases is None else bases
 
     def solve(
@@ -115,7 +115,7 @@ class LinearStrategy:
         that moved a little. Nothing is certified to be unique unless asked for.
         """
         stack, program = self.layout.stack(blocks, weights), self.program
-        gathered = Gathered(program)
+        gathered = SolutionBuffer(program)
         bases: list[Any] = []
         troubles: Troubles = {}
         for i, (arrays, key) in enumerate(zip(stack, keys.tolist(), strict=True)):
@@ -161,7 +161,10 @@ class LinearStrategy:
         stack, layout = self.layout.stack(blocks, weights), self.layout
         if held is not None:
             stack = held_at(stack, layout.integer, held)
-        reader, program = Reader(len(weights), layout.n1, layout.rows), self.program
+        reader, program = (
+            BasisReader(len(weights), layout.n1, layout.rows),
+            self.program,
+        )
         troubles: Troubles = {}
         for i, arrays in enumerate(stack):
             try:
@@ -178,7 +181,7 @@ class LinearStrategy:
         for i in map(int, np.flatnonzero(~verdict.optimal)):
             troubles.setdefault(i, not_exact())
         smooth = is_unique(verdict.duals)
-        smooth &= ~coincides(layout.compiled, blocks) & ~found.degenerate(
+        smooth &= ~have_equal_bounds(layout.compiled, blocks) & ~found.degenerate(
             (lower, upper)
         )
         return found, smooth, troubles

@@ -21,15 +21,15 @@ from pyomo_csg.solve.compile.assembly import (
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import SolverTrouble, Stats, bad_data
 from pyomo_csg.solve.lp.basis_cache import Basis, Sides
-from pyomo_csg.solve.lp.certificates import Checker
+from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.highs_program import (
     DUAL_SIMPLEX,
     HighsProgram,
-    unpacked,
-    with_prices,
+    row_dual_parts,
+    unpack,
 )
-from pyomo_csg.solve.lp.rescaling import Careful
-from pyomo_csg.solve.lp.sensitivity import basics_of, is_degenerate
+from pyomo_csg.solve.lp.rescaling import RescaledSolver
+from pyomo_csg.solve.lp.sensitivity import basic_variables, is_degenerate
 from pyomo_csg.solve.mip.mip_program import Deadline, MipProgram
 
 _MOST_BASES = 512
@@ -112,8 +112,8 @@ class RecourseSolver:
         self._program = HighsProgram(
             self.layout, stats, lean, relaxed=True, scaled=True
         )
-        self._checker = Checker(self.layout)
-        self._careful = Careful(self.layout, self._checker, stats, options)
+        self._checker = CertificateChecker(self.layout)
+        self._careful = RescaledSolver(self.layout, self._checker, stats, options)
         self._whole = compiled.integer_recourse
         self.caches = (
             not self._whole
@@ -323,7 +323,7 @@ class RecourseSolver:
             arrays = held_at(arrays, self.layout.integer, z)
         self._program.load(arrays)
         self._program.run()
-        return _Solved(self._program.packed(with_prices), self._program.scale, z)
+        return _Solved(self._program.packed(row_dual_parts), self._program.scale, z)
 
     def _settle(
         self,
@@ -339,7 +339,7 @@ class RecourseSolver:
         found = list(solved.values())
         scale = [one.scale for one in found]
         columns = self.layout.columns
-        numbers = unpacked([one.packed for one in found], columns + self.layout.rows)
+        numbers = unpack([one.packed for one in found], columns + self.layout.rows)
         z, row_prices = numbers[:, :columns], numbers[:, columns:]
         row_prices = row_prices / np.array(scale)[:, None]
         stack = self.layout.stack(blocks[cases], shift[cases])
@@ -355,7 +355,7 @@ class RecourseSolver:
 
     def _read_basis(self, entries: np.ndarray, cost: np.ndarray) -> Basis | None:
         """Return the basis just found; None if it is none."""
-        basics, columns = basics_of(self._program.highs), self.layout.columns
+        basics, columns = basic_variables(self._program.highs), self.layout.columns
         is_basic = np.zeros(columns + self.layout.rows, bool)
         is_basic[np.where(basics < 0, columns - 1 - basics, basics)] = True
         basic, nonbasic = np.flatnonzero(is_basic), np.flatnonzero(~is_basic)

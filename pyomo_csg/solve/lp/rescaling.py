@@ -10,7 +10,7 @@ import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
 from pyomo_csg.solve.engine import SolverTrouble, Stats, Troubles
-from pyomo_csg.solve.lp.certificates import Checker, Verdict
+from pyomo_csg.solve.lp.certificates import Certificate, CertificateChecker
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, PRIMAL_SIMPLEX, HighsProgram
 
 _WAYS = (
@@ -21,7 +21,7 @@ _WAYS = (
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
-class Careful:
+class RescaledSolver:
     """Solves what failed its check: rows and columns in units that a point tells.
 
     Each row is divided by the size of its terms at the best point so far, each column
@@ -45,7 +45,7 @@ class Careful:
     def __init__(
         self,
         layout: Shape,
-        checker: Checker,
+        checker: CertificateChecker,
         stats: Stats,
         options: Mapping[str, Any],
     ):
@@ -55,7 +55,7 @@ class Careful:
 
     def settled(
         self, arrays: Arrays, x: np.ndarray, prices: np.ndarray, clear: bool = True
-    ) -> tuple[np.ndarray, Verdict]:
+    ) -> tuple[np.ndarray, Certificate]:
         """Return a point (columns,) and its verdict: as they are, or solved again.
 
         ``clear`` is whether it matters which duals are zero.
@@ -102,7 +102,7 @@ class Careful:
 
     def _solved_again(
         self, stack: Stack, x: np.ndarray, failed: np.ndarray, troubles: Troubles
-    ) -> dict[int, Verdict]:
+    ) -> dict[int, Certificate]:
         """Solve cases that failed (n,) in other units, and return what that proves."""
         proofs = {}
         for i in map(int, np.flatnonzero(failed)):
@@ -114,7 +114,7 @@ class Careful:
                 x[i], troubles[i] = np.nan, trouble
         return proofs
 
-    def solve(self, arrays: Arrays, x: np.ndarray) -> tuple[np.ndarray, Verdict]:
+    def solve(self, arrays: Arrays, x: np.ndarray) -> tuple[np.ndarray, Certificate]:
         """Return an optimum and its verdict, from a point that failed its check.
 
         Raises
@@ -138,7 +138,7 @@ class Careful:
         x: np.ndarray,
         units: tuple[np.ndarray, np.ndarray],
         way: Mapping[str, Any],
-    ) -> tuple[np.ndarray, Verdict] | None:
+    ) -> tuple[np.ndarray, Certificate] | None:
         """Solve in units of rows and columns; None if the solver finds nothing."""
         rows, columns = units
         row, column = _power(1 / rows), _power(columns)

@@ -11,13 +11,13 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Blocks
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Found
-from pyomo_csg.solve.lp.highs_program import HighsProgram, unpacked, with_activity
+from pyomo_csg.solve.lp.highs_program import HighsProgram, activity_parts, unpack
 
 _AT_BOUND = 1e-9
 
 
 @dataclass(frozen=True)
-class Movement:
+class Sensitivity:
     """What a quantity gains per unit of each number of the recourse blocks.
 
     Attributes
@@ -41,7 +41,9 @@ class Movement:
     row_at_lower: np.ndarray
     column_at_lower: np.ndarray
 
-    def pulled_back(self, compiled: CompiledModel, zeta: np.ndarray) -> np.ndarray:
+    def scenario_gradient(
+        self, compiled: CompiledModel, zeta: np.ndarray
+    ) -> np.ndarray:
         """Return the gradient (blocks, p) with respect to the scenarios."""
         rows, columns = compiled.recourse_rows, compiled.recourse
         low, left = self.row_at_lower, self.column_at_lower
@@ -56,9 +58,9 @@ class Movement:
         )
 
 
-def value_movement(
+def value_sensitivity(
     compiled: CompiledModel, found: Found, weights: np.ndarray
-) -> Movement:
+) -> Sensitivity:
     """How the optimal value of zeta-SAA moves: by its duals."""
     assert found.column_dual is not None and found.row_dual is not None
     x, column_dual, row_dual = found.x, found.column_dual, found.row_dual
@@ -67,7 +69,7 @@ def value_movement(
     duals = row_dual[m1:].reshape(count, -1)
     reduced = column_dual[n1:].reshape(count, -1)
     all_x = _columns(compiled, x, count)
-    return Movement(
+    return Sensitivity(
         duals,
         reduced,
         _entry_movement(compiled, duals, all_x),
@@ -110,11 +112,11 @@ class Optima:
             np.zeros((cases, columns + rows), bool),
         )
 
-    def at(self, cases: np.ndarray) -> Optima:
+    def select(self, cases: np.ndarray) -> Optima:
         """Return those of some cases."""
         return Optima(*(getattr(self, f.name)[cases] for f in fields(self)))
 
-    def put(self, cases: np.ndarray, others: Optima) -> None:
+    def assign(self, cases: np.ndarray, others: Optima) -> None:
         """Take others in the places of some cases."""
         for f in fields(self):
             getattr(self, f.name)[cases] = getattr(others, f.name)
@@ -127,7 +129,7 @@ class Optima:
         return np.asarray((self.basic & touching).any(axis=1))
 
 
-class Reader:
+class BasisReader:
     """Reads optima off HiGHS, one after the other; all else is done for all at once.
 
     Parameters
@@ -144,9 +146,9 @@ class Reader:
 
     def read(self, case: int, program: HighsProgram) -> None:
         """Take a case from a program just solved."""
-        self._packed[case] = program.packed(with_activity)
+        self._packed[case] = program.packed(activity_parts)
         self._scale[case] = program.scale
-        self._basics[case] = basics = basics_of(program.highs)
+        self._basics[case] = basics = basic_variables(program.highs)
         decisions = self._prices.shape[1]
         for place, column in enumerate(basics.tolist()):
             if 0 <= column < decisions:
@@ -156,7 +158,7 @@ class Reader:
     def optima(self, columns: int) -> Optima:
         """Return what was read; NaN where nothing was."""
         cases, rows = self._basics.shape
-        numbers = unpacked(self._packed, 2 * (columns + rows))
+        numbers = unpack(self._packed, 2 * (columns + rows))
         ends = (columns, 2 * columns, 2 * columns + rows)
         x, column_dual, row_dual, activity = np.split(numbers, ends, axis=1)
         basic = np.zeros((cases, columns + rows), bool)
@@ -166,9 +168,9 @@ class Reader:
         return Optima(x, *duals, activity, self._prices, basic)
 
 
-def decision_movement(
+def decision_sensitivity(
     compiled: CompiledModel, blocks: Blocks, optima: Optima, slopes: np.ndarray
-) -> Movement:
+) -> Sensitivity:
     """How ``slope @ y`` moves, y being zeta-SAA's decision, case by case and block by block.
 
     Parameters
@@ -197,7 +199,7 @@ def decision_movement(
             column[:, place] += used[:, entry]
         nonbasic = ~optima.basic[:, n1 : optima.x.shape[1]]
         column *= nonbasic.reshape(cases * count, n2)
-    return Movement(
+    return Sensitivity(
         prices,
         column,
         _entry_movement(compiled, prices, all_x),
@@ -208,7 +210,7 @@ def decision_movement(
     )
 
 
-def coincides(compiled: CompiledModel, blocks: Blocks) -> np.ndarray:
+def have_equal_bounds(compiled: CompiledModel, blocks: Blocks) -> np.ndarray:
     """Say where (...) two sides that are not one number have met, so that either may move.
 
     Blocks have one more axis: the scenarios of a case.
@@ -223,7 +225,7 @@ def coincides(compiled: CompiledModel, blocks: Blocks) -> np.ndarray:
 
 def is_degenerate(highs: Any, x: np.ndarray, arrays: Any) -> bool:
     """Whether a basic place stands at a bound, so that the basis may change at once."""
-    basics = basics_of(highs)
+    basics = basic_variables(highs)
     columns, rows = basics[basics >= 0], -1 - basics[basics < 0]
     activity = np.asarray(highs.getSolution().row_value)
     return bool(
@@ -240,7 +242,7 @@ def _touching(
     return bool(((v - lower[places] < slack) | (upper[places] - v < slack)).any())
 
 
-def basics_of(highs: Any) -> np.ndarray:
+def basic_variables(highs: Any) -> np.ndarray:
     """Return the basic columns j as j and the basic rows i as -1 - i."""
     status, basics = highs.getBasicVariables()
     assert status == highspy.HighsStatus.kOk

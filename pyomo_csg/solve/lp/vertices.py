@@ -21,7 +21,7 @@ class TooManyBasesError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Corners:
+class VerticesAndRays:
     """A polyhedron as what it is spanned by.
 
     Attributes
@@ -35,9 +35,9 @@ class Corners:
     rays: np.ndarray
 
 
-def corners(
+def enumerate_vertices(
     matrix: np.ndarray, side: np.ndarray, most: int = _MOST_BASES
-) -> Corners | None:
+) -> VerticesAndRays | None:
     """Return the vertices and extreme rays of {x >= 0: Ax = b}; None if it is empty.
 
     All lexicographically feasible bases are visited, from neighbour to neighbour: the
@@ -84,7 +84,7 @@ class _Walk:
         # basis, so that no basis is degenerate.
         self._sides = np.column_stack([side, matrix[:, first]])
 
-    def corners(self, most: int) -> Corners:
+    def corners(self, most: int) -> VerticesAndRays:
         start = tuple(sorted(self._first.tolist()))
         seen, queue = {start}, deque([start])
         vertices: dict[bytes, np.ndarray] = {}
@@ -101,7 +101,7 @@ class _Walk:
                     seen.add(basis)
                     queue.append(basis)
         width = self._matrix.shape[1]
-        return Corners(_stacked(vertices, width), _stacked(rays, width))
+        return VerticesAndRays(_stacked(vertices, width), _stacked(rays, width))
 
     def _look(
         self, basis: np.ndarray
@@ -176,7 +176,7 @@ def _stacked(points: dict[bytes, np.ndarray], width: int) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class OneSided:
+class InequalityForm:
     """One outcome's recourse with every side on its own: min q'z, Wz >= side - C y.
 
     A row or column that is bounded on two sides is there twice, with its signs turned;
@@ -201,7 +201,7 @@ class OneSided:
     cost: np.ndarray
     net: np.ndarray
 
-    def duals(self) -> Corners | None:
+    def dual_vertices(self) -> VerticesAndRays | None:
         """Return the corners of {pi >= 0: W'pi = q}; None where the recourse is unbounded.
 
         Raises
@@ -210,11 +210,11 @@ class OneSided:
         """
         rows, columns = self.recourse.shape
         if not columns:
-            return Corners(np.zeros((1, rows)), np.eye(rows))
-        return corners(self.recourse.T, self.cost)
+            return VerticesAndRays(np.zeros((1, rows)), np.eye(rows))
+        return enumerate_vertices(self.recourse.T, self.cost)
 
 
-def one_sided(layout: RecourseLayout, block: Blocks) -> OneSided:
+def to_inequality_form(layout: RecourseLayout, block: Blocks) -> InequalityForm:
     """Return the recourse of one block (no leading axis)."""
     recourse = np.vstack([layout.matrix(block.entries), np.eye(layout.columns)])
     technology = np.zeros((layout.rows + layout.columns, layout.n1))
@@ -224,7 +224,7 @@ def one_sided(layout: RecourseLayout, block: Blocks) -> OneSided:
     upper = np.concatenate([block.row_upper, block.column_upper])
     low, high = np.isfinite(lower), np.isfinite(upper)
     own = np.eye(layout.rows, len(lower))
-    return OneSided(
+    return InequalityForm(
         np.vstack([recourse[low], -recourse[high]]),
         np.vstack([technology[low], -technology[high]]),
         np.concatenate([lower[low], -upper[high]]),

@@ -13,8 +13,8 @@ import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Layout, Program, Stack
 from pyomo_csg.solve.engine import SolverTrouble, Troubles
-from pyomo_csg.solve.lp.highs_program import Gathered
-from pyomo_csg.solve.mip.mip_program import Best, Relaxation, slack
+from pyomo_csg.solve.lp.highs_program import SolutionBuffer
+from pyomo_csg.solve.mip.mip_program import MipResult, Relaxation, cost_tolerance
 from pyomo_csg.solve.mip.rounding import Rounder
 
 _WHOLE = 1e-9
@@ -54,7 +54,7 @@ class Node(Region):
     rounds: bool = True
 
 
-class Seen(NamedTuple):
+class SolvedNode(NamedTuple):
     """A node, and the point and rows' duals that the solver returned for it."""
 
     node: Node
@@ -63,7 +63,7 @@ class Seen(NamedTuple):
 
 
 @dataclass
-class Grown:
+class TreeResult:
     """What a tree found.
 
     Attributes
@@ -85,16 +85,16 @@ class Grown:
     bound: float = math.inf
     complete: bool = True
     stopped: SolverTrouble | None = None
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[SolvedNode] = field(default_factory=list)
     _solved: list[tuple[float, Region]] = field(default_factory=list)
 
     @property
     def regions(self) -> list[Region]:
         """Boxes that hold all the optima."""
-        highest = self.value + slack(self.value)
+        highest = self.value + cost_tolerance(self.value)
         return [region for value, region in self._solved if value <= highest]
 
-    def add(self, arrays: Arrays, best: Best, region: Node) -> None:
+    def add(self, arrays: Arrays, best: MipResult, region: Node) -> None:
         """Take note of a region's optimum, if it has any."""
         self.bound = min(self.bound, max(best.bound, region.bound))
         self.stopped = best.stopped
@@ -106,11 +106,11 @@ class Grown:
             self.x, self.value = best.x, value
 
 
-Leaf = Callable[[Arrays, Node, float], Best]
-Read = Callable[[Arrays, np.ndarray, np.ndarray], Seen]
+Leaf = Callable[[Arrays, Node, float], MipResult]
+Read = Callable[[Arrays, np.ndarray, np.ndarray], SolvedNode]
 
 
-class Tree:
+class FirstStageTree:
     """Branches on first-stage integers, best bound first, on one persistent LP.
 
     A node whose relaxation rounds to a whole point of the same cost is done. One whose
@@ -147,7 +147,7 @@ class Tree:
 
         ``start`` is called before each.
         """
-        gathered, troubles = Gathered(self._relaxation), Troubles()
+        gathered, troubles = SolutionBuffer(self._relaxation), Troubles()
         bases: list[Any] = []
         for i, arrays in enumerate(stack):
             start()
@@ -174,7 +174,7 @@ class Tree:
 
     def grow(
         self, arrays: Arrays, root: Node, leaf: Leaf, budget: float = math.inf
-    ) -> Grown:
+    ) -> TreeResult:
         """Return an optimum, or what is known when the budget or the time is spent.
 
         Parameters
@@ -194,8 +194,8 @@ class Tree:
 
     def _grown(
         self, arrays: Arrays, root: Node, leaf: Leaf, budget: float, read: Read
-    ) -> Grown:
-        grown, order = Grown(), count()
+    ) -> TreeResult:
+        grown, order = TreeResult(), count()
         heap = [(root.bound, next(order), root)]
         while heap and heap[0][0] <= self._threshold(grown.value):
             _, _, node = heapq.heappop(heap)
@@ -215,15 +215,15 @@ class Tree:
         return grown
 
     def _visit(
-        self, arrays: Arrays, node: Node, leaf: Leaf, grown: Grown, read: Read
+        self, arrays: Arrays, node: Node, leaf: Leaf, grown: TreeResult, read: Read
     ) -> tuple[list[Node], int]:
         """Return a node's children, and what they count of the budget."""
         whole = self._rounder.rounded(arrays, node.x) if node.rounds else None
         if whole is not None:
-            grown.add(arrays, Best(whole, node.bound), node)
+            grown.add(arrays, MipResult(whole, node.bound), node)
             return [], 0
         if node.is_fixed:
-            fixed = within(arrays, self.integers, node)
+            fixed = restrict_to(arrays, self.integers, node)
             best = leaf(fixed, node, self._threshold(grown.value))
             grown.add(arrays, best, replace(node, duals=None))
             return [], _LEAF_COST
@@ -233,11 +233,11 @@ class Tree:
     def _threshold(self, incumbent: float) -> float:
         """Return the bound above which a node holds nothing of interest."""
         if incumbent == math.inf or not self._gap:
-            return incumbent + slack(incumbent)
+            return incumbent + cost_tolerance(incumbent)
         return incumbent - self._gap * abs(incumbent)
 
     def _children(
-        self, arrays: Arrays, node: Node, grown: Grown, read: Read
+        self, arrays: Arrays, node: Node, grown: TreeResult, read: Read
     ) -> list[Node]:
         lower, upper = node.lower.copy(), node.upper.copy()
         j, value = self._branching(node)
@@ -253,7 +253,7 @@ class Tree:
             if x is not None:
                 children.append(replace(node, lower=low, upper=high, x=x, rounds=False))
                 continue
-            box = within(arrays, self.integers, Region(low, high))
+            box = restrict_to(arrays, self.integers, Region(low, high))
             if self._relaxation.attempt(box, node.basis):
                 grown.seen.append(read(box, low, high))
                 children.append(grown.seen[-1].node)
@@ -298,13 +298,13 @@ class Tree:
         node.x[self.integers[j]] = nearest = np.rint(x[j])
         return j, float(nearest)
 
-    def _read(self, arrays: Arrays, lower: np.ndarray, upper: np.ndarray) -> Seen:
+    def _read(self, arrays: Arrays, lower: np.ndarray, upper: np.ndarray) -> SolvedNode:
         """Return a node with what the solver says of it."""
         return self._seen(arrays, lower, upper, *self._relaxation.solution())
 
     def _read_carefully(
         self, arrays: Arrays, lower: np.ndarray, upper: np.ndarray
-    ) -> Seen:
+    ) -> SolvedNode:
         """Return a node with what is true of it."""
         x, duals = self._relaxation.optimum()
         return self._seen(arrays, lower, upper, x, *duals)
@@ -317,17 +317,17 @@ class Tree:
         x: np.ndarray,
         duals: np.ndarray,
         prices: np.ndarray,
-    ) -> Seen:
+    ) -> SolvedNode:
         bound = float(arrays.cost @ x) + arrays.offset
         basis = self._relaxation.highs.getBasis()
         node = Node(lower, upper, (duals, prices), bound, x, basis)
-        return Seen(node, x, prices)
+        return SolvedNode(node, x, prices)
 
-    def _proven(self, arrays: Arrays, seen: list[Seen]) -> bool:
+    def _proven(self, arrays: Arrays, seen: list[SolvedNode]) -> bool:
         """Say whether all answers pass their check, and give their nodes clean duals."""
         for first in range(0, len(seen), self._at_once):
             nodes, x, prices = zip(*seen[first : first + self._at_once], strict=True)
-            boxes = within_many(arrays, self.integers, nodes)
+            boxes = restrict_each(arrays, self.integers, nodes)
             verdict = self._relaxation.careful.checker.look(
                 boxes, np.array(x), np.array(prices)
             )
@@ -338,14 +338,14 @@ class Tree:
         return True
 
 
-def within(arrays: Arrays, integers: np.ndarray, region: Region) -> Arrays:
+def restrict_to(arrays: Arrays, integers: np.ndarray, region: Region) -> Arrays:
     """Return the program with the first-stage integers in a box."""
     lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
     lower[integers], upper[integers] = region.lower, region.upper
     return replace(arrays, column_lower=lower, column_upper=upper)
 
 
-def within_many(
+def restrict_each(
     programs: Program, integers: np.ndarray, regions: Sequence[Region]
 ) -> Program:
     """Return programs, or one as often, with the first-stage integers in a box each."""

@@ -13,7 +13,12 @@ from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, RecourseLay
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Stats
 from pyomo_csg.solve.mip.first_stage_tree import Node
-from pyomo_csg.solve.mip.mip_program import Best, Deadline, MipProgram, slack
+from pyomo_csg.solve.mip.mip_program import (
+    Deadline,
+    MipProgram,
+    MipResult,
+    cost_tolerance,
+)
 
 _MANY = 50
 _ROUNDS = 3
@@ -26,7 +31,7 @@ _LITE = {
 _NO_SUBPROGRAMS = {"mip_heuristic_run_rins": False, "mip_heuristic_run_rens": False}
 
 
-def leaf_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def fixed_integer_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options that suit a leaf, under those of the user.
 
     A leaf's start is mostly optimal, so that only the proof is left. With a gap better
@@ -36,7 +41,7 @@ def leaf_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**lite, **options}
 
 
-class LeafSolver:
+class FixedIntegerSolver:
     """Solves leaves of the tree: scenario by scenario where nothing else joins them.
 
     Parameters
@@ -55,13 +60,15 @@ class LeafSolver:
         stats: Stats,
         options: Mapping[str, Any],
         deadline: Deadline,
-        reaction: Reaction,
+        reaction: ScenarioRecourse,
     ):
         self._layout, self._reaction = layout, reaction
         self._is_decision = bool(layout.compiled.first.integer.all())
         # With few integers HiGHS is done before a start is found.
         self._wants_start = int(layout.integer[layout.n1 :].sum()) >= _MANY
-        self._program = MipProgram(layout, stats, leaf_options(options), deadline)
+        self._program = MipProgram(
+            layout, stats, fixed_integer_options(options), deadline
+        )
 
     def solve(
         self,
@@ -70,7 +77,7 @@ class LeafSolver:
         arrays: Arrays,
         node: Node,
         highest: float,
-    ) -> Best:
+    ) -> MipResult:
         """Return an optimum, if there is any that costs no more, and a bound."""
         if self._is_decision:
             return self._by_scenario(blocks, weights, arrays, node, highest)
@@ -84,17 +91,17 @@ class LeafSolver:
         arrays: Arrays,
         node: Node,
         highest: float,
-    ) -> Best:
+    ) -> MipResult:
         decision, n1 = node.lower, self._layout.n1
         # With the decision fixed, the relaxation is one for each scenario.
         least = (arrays.cost * node.x)[n1:].reshape(len(weights), -1).sum(axis=1)
-        limit = Limit(weights, least, highest - node.bound)
+        limit = CostLimit(weights, least, highest - node.bound)
         reactions = self._reaction.to(blocks, decision, limit)
         if reactions is None:
-            return Best(None, highest)
+            return MipResult(None, highest)
         fixed = float(arrays.cost[:n1] @ decision) + arrays.offset
         x = np.concatenate([decision, reactions.z])
-        return Best(x, fixed + float(weights @ reactions.bound))
+        return MipResult(x, fixed + float(weights @ reactions.bound))
 
     def _start(self, blocks: Blocks, arrays: Arrays, node: Node) -> np.ndarray | None:
         """Return a good point, if one is found.
@@ -121,7 +128,7 @@ class LeafSolver:
 
 
 @dataclass
-class Reactions:
+class RecourseResult:
     """The best recourse to each outcome.
 
     Attributes
@@ -137,7 +144,7 @@ class Reactions:
 
 
 @dataclass
-class Limit:
+class CostLimit:
     """What recourse to some outcomes may cost, weighted, in all.
 
     Attributes
@@ -157,14 +164,14 @@ class Limit:
         if self.weights[k] <= 0:
             return math.inf
         highest = float((self.least[k] + self.spare) / self.weights[k])
-        return highest + float(slack(highest))
+        return highest + float(cost_tolerance(highest))
 
     def take(self, k: int, cost: float) -> None:
         """Take what the recourse to an outcome costs."""
         self.spare -= float(self.weights[k] * cost - self.least[k])
 
 
-class Reaction:
+class ScenarioRecourse:
     """Finds recourse, one outcome at a time.
 
     Parameters
@@ -187,8 +194,8 @@ class Reaction:
         self._program = MipProgram(self._layout, stats, options, deadline)
 
     def to(
-        self, blocks: Blocks, decision: np.ndarray, limit: Limit | None = None
-    ) -> Reactions | None:
+        self, blocks: Blocks, decision: np.ndarray, limit: CostLimit | None = None
+    ) -> RecourseResult | None:
         """Return the best recourse to each outcome, if they all have one.
 
         None, too, as soon as they are known to cost more than a limit.
@@ -207,4 +214,4 @@ class Reaction:
             z[k], bound[k] = found, self._program.bound()
             if limit is not None:
                 limit.take(k, cost)
-        return Reactions(z.ravel(), bound)
+        return RecourseResult(z.ravel(), bound)

@@ -13,11 +13,20 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Found, Solved, SolverTrouble, Stats, Troubles
-from pyomo_csg.solve.mip.first_stage_tree import Grown, Node, Region, Tree
-from pyomo_csg.solve.mip.fixed_integers import LeafSolver, Reaction, leaf_options
+from pyomo_csg.solve.mip.first_stage_tree import (
+    FirstStageTree,
+    Node,
+    Region,
+    TreeResult,
+)
+from pyomo_csg.solve.mip.fixed_integers import (
+    FixedIntegerSolver,
+    ScenarioRecourse,
+    fixed_integer_options,
+)
 from pyomo_csg.solve.mip.mip_program import Deadline, MipProgram, Relaxation
 from pyomo_csg.solve.mip.rounding import Rounder
-from pyomo_csg.solve.mip.tie_search import Optimum, OptSearch
+from pyomo_csg.solve.mip.tie_search import Optimum, TieSearch
 
 _MOST_INTEGERS = 50
 _MOST_RELAXATIONS = 1000
@@ -70,7 +79,7 @@ class _Relaxed:
     whole: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
 
 
-class IntegerStrategy:
+class IntegerSolver:
     """Solves integer programs by their relaxation, a tree, or plain HiGHS.
 
     The rule: the relaxation comes first, and where it rounds to a whole point of the same
@@ -109,10 +118,10 @@ class IntegerStrategy:
         self._deadline = Deadline(float(self._options.pop("time_limit", math.inf)))
         self._layout = Layout(compiled, count)
         self._rounder = Rounder(self._layout)
-        self._reaction = Reaction(compiled, *self._context)
+        self._reaction = ScenarioRecourse(compiled, *self._context)
         relaxation = Relaxation(self._layout, *self._context)
         gap = float(self._options.get("mip_rel_gap", 0.0))
-        self._tree = Tree(self._layout, relaxation, self._rounder, gap)
+        self._tree = FirstStageTree(self._layout, relaxation, self._rounder, gap)
         few = 1 <= compiled.first.integer.sum() <= _MOST_INTEGERS
         self.relaxes = method in (None, "relaxation")
         self.grows_tree = method == "tree" or (method is None and bool(few))
@@ -226,9 +235,9 @@ class IntegerStrategy:
 
     def _grown(
         self, arrays: Arrays, root: Node, blocks: Blocks, weights: np.ndarray
-    ) -> Grown:
+    ) -> TreeResult:
         if not self.grows_tree:
-            return Grown(bound=root.bound, complete=False)
+            return TreeResult(bound=root.bound, complete=False)
         leaf = partial(self._leaves.solve, blocks, weights)
         return self._tree.grow(arrays, root, leaf, _MOST_RELAXATIONS)
 
@@ -242,8 +251,8 @@ class IntegerStrategy:
         return {**lean, **self._options}
 
     @cached_property
-    def _leaves(self) -> LeafSolver:
-        return LeafSolver(self._layout, *self._context, self._reaction)
+    def _leaves(self) -> FixedIntegerSolver:
+        return FixedIntegerSolver(self._layout, *self._context, self._reaction)
 
     @cached_property
     def _whole_program(self) -> MipProgram:
@@ -252,15 +261,15 @@ class IntegerStrategy:
         )
 
     @cached_property
-    def _leaf_search(self) -> OptSearch:
-        return self._new_search(leaf_options(self._options))
+    def _leaf_search(self) -> TieSearch:
+        return self._new_search(fixed_integer_options(self._options))
 
     @cached_property
-    def _whole_search(self) -> OptSearch:
+    def _whole_search(self) -> TieSearch:
         return self._new_search(self._whole_options)
 
-    def _new_search(self, options: Mapping[str, Any]) -> OptSearch:
-        return OptSearch(
+    def _new_search(self, options: Mapping[str, Any]) -> TieSearch:
+        return TieSearch(
             self._compiled,
             self._count,
             self._stats,

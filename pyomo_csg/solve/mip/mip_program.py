@@ -23,9 +23,9 @@ from pyomo_csg.solve.compile.assembly import (
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import SolverTrouble, Stats
 from pyomo_csg.solve.executors import stop_of_thread
-from pyomo_csg.solve.lp.certificates import Checker
-from pyomo_csg.solve.lp.highs_program import HighsProgram, trouble_of
-from pyomo_csg.solve.lp.rescaling import Careful
+from pyomo_csg.solve.lp.certificates import CertificateChecker
+from pyomo_csg.solve.lp.highs_program import HighsProgram, status_trouble
+from pyomo_csg.solve.lp.rescaling import RescaledSolver
 
 _STATUS = highspy.HighsModelStatus
 _FEASIBLE = highspy.SolutionStatus.kSolutionStatusFeasible
@@ -99,7 +99,7 @@ class TimedProgram(HighsProgram):
         if status == _STATUS.kInfeasible:
             return False
         if status != _STATUS.kOptimal:
-            if (trouble := trouble_of(status)).is_limit:
+            if (trouble := status_trouble(status)).is_limit:
                 raise trouble
             self.run()
         return True
@@ -124,7 +124,9 @@ class Relaxation(TimedProgram):
         deadline: Deadline,
     ):
         super().__init__(layout, stats, {**_RELAXED, **options}, deadline, relaxed=True)
-        self.careful = Careful(layout, Checker(layout), stats, options)
+        self.careful = RescaledSolver(
+            layout, CertificateChecker(layout), stats, options
+        )
 
     def optimum(self) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
         """Return the point just found, checked, and the duals of columns and rows."""
@@ -134,7 +136,7 @@ class Relaxation(TimedProgram):
 
 
 @dataclass
-class Best:
+class MipResult:
     """What was found of an integer program.
 
     Attributes
@@ -164,7 +166,7 @@ class MipProgram(TimedProgram):
     ):
         super().__init__(layout, stats, {**_EXACT, **options}, deadline)
         self._context = stats, options, deadline
-        self._checker = Checker(layout)
+        self._checker = CertificateChecker(layout)
         self._highest = math.inf
         self._highs.cbMipInterrupt += self._watch
         self._gap = float(options.get("mip_rel_gap", 0.0))
@@ -191,7 +193,7 @@ class MipProgram(TimedProgram):
         arrays: Arrays,
         start: np.ndarray | None = None,
         highest: float = math.inf,
-    ) -> Best:
+    ) -> MipResult:
         """As :meth:`search`; if a limit stops the solver, what it had found by then."""
         self.load(arrays)
         self._highest = highest - arrays.offset  # HiGHS has no option for that
@@ -202,7 +204,7 @@ class MipProgram(TimedProgram):
             self._highs.setSolution(solution)
         try:
             if not self._is_solved():
-                return Best(None, highest)
+                return MipResult(None, highest)
         except SolverTrouble as trouble:
             if not trouble.is_limit:
                 raise
@@ -210,7 +212,7 @@ class MipProgram(TimedProgram):
         self._stats.nodes += max(0, self._highs.getInfo().mip_node_count)
         x = self._polished(arrays, self.point())
         self._check_bound(float(arrays.cost @ x))
-        return Best(x, self._bound + arrays.offset)
+        return MipResult(x, self._bound + arrays.offset)
 
     def _check_bound(self, value: float) -> None:
         """Raise a SolverTrouble where a point that is called optimal is not, by its bound."""
@@ -225,11 +227,11 @@ class MipProgram(TimedProgram):
 
     def _stopped(
         self, arrays: Arrays, start: np.ndarray | None, trouble: SolverTrouble
-    ) -> Best:
+    ) -> MipResult:
         """Return the better of the start and of what HiGHS found."""
         points = [p for p in (start, self._incumbent(arrays)) if p is not None]
         x = min(points, key=lambda point: float(arrays.cost @ point), default=None)
-        return Best(x, self._bound + arrays.offset, trouble)
+        return MipResult(x, self._bound + arrays.offset, trouble)
 
     def _incumbent(self, arrays: Arrays) -> np.ndarray | None:
         """Return the best whole point that HiGHS has, if it has any."""
@@ -293,7 +295,7 @@ _ROUNDING = 1e-12
 _BETTER = 1e-6
 
 
-def slack(value: Any) -> Any:
+def cost_tolerance(value: Any) -> Any:
     """Return by how much costs (...) may exceed values and still count as equal."""
     return _SLACK * np.maximum(1.0, np.abs(value))
 
@@ -303,7 +305,7 @@ def excess(saa: Arrays | Stack, x: np.ndarray, value: Any) -> np.ndarray:
     paid = saa.cost * x
     over = paid.sum(axis=-1) + saa.offset - value
     # The cut has its slack, and a row the solver's tolerance.
-    allowed = 2 * slack(value) + _ROUNDING * np.abs(paid).sum(axis=-1)
+    allowed = 2 * cost_tolerance(value) + _ROUNDING * np.abs(paid).sum(axis=-1)
     return np.where(over <= allowed, 0.0, over)
 
 

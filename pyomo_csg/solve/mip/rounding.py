@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
-from pyomo_csg.solve.lp.certificates import Checker
-from pyomo_csg.solve.mip.mip_program import slack
+from pyomo_csg.solve.lp.certificates import CertificateChecker
+from pyomo_csg.solve.mip.mip_program import cost_tolerance
 
 _FEASIBILITY = 2e-9  # what HiGHS allows, and rounding
 
@@ -25,7 +25,7 @@ class Rounder:
 
     def __init__(self, layout: Shape):
         self._layout = layout
-        self._checker = Checker(layout)
+        self._checker = CertificateChecker(layout)
         self._integer = np.flatnonzero(layout.integer)
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
         self._entries = np.flatnonzero(layout.integer[self._column])
@@ -144,7 +144,7 @@ def _paid(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
 def _highest(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
     """Return what points (...) may cost, without offset, to cost no more than ``x``."""
     paid = _paid(program, x)
-    return paid + slack(paid + program.offset)
+    return paid + cost_tolerance(paid + program.offset)
 
 
 def _up(x: np.ndarray) -> np.ndarray:

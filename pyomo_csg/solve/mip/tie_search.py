@@ -13,10 +13,10 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Stack
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import SolverTrouble, Stats, Troubles
-from pyomo_csg.solve.lp.face_search import on_face
-from pyomo_csg.solve.lp.highs_program import Gathered
-from pyomo_csg.solve.mip.first_stage_tree import Region, within, within_many
-from pyomo_csg.solve.mip.fixed_integers import Reaction
+from pyomo_csg.solve.lp.face_search import restrict_to_face
+from pyomo_csg.solve.lp.highs_program import SolutionBuffer
+from pyomo_csg.solve.mip.first_stage_tree import Region, restrict_each, restrict_to
+from pyomo_csg.solve.mip.fixed_integers import ScenarioRecourse
 from pyomo_csg.solve.mip.mip_program import (
     CutLayout,
     Deadline,
@@ -24,8 +24,8 @@ from pyomo_csg.solve.mip.mip_program import (
     Relaxation,
     SearchLayout,
     check_cut,
+    cost_tolerance,
     excess,
-    slack,
 )
 from pyomo_csg.solve.mip.rounding import Rounder
 
@@ -59,7 +59,7 @@ class _Case:
     start: np.ndarray | None = None
 
 
-class OptSearch:
+class TieSearch:
     """Finds the least cost of an optimal decision under an outcome.
 
     A region that is one decision needs only its recourse. In one where the relaxation of
@@ -86,7 +86,7 @@ class OptSearch:
         stats: Stats,
         options: Mapping[str, Any],
         deadline: Deadline,
-        reaction: Reaction,
+        reaction: ScenarioRecourse,
     ):
         self._compiled, self._count, self._stats = compiled, count, stats
         self._context = stats, options, deadline
@@ -131,11 +131,11 @@ class OptSearch:
         """
         columns, rows = zip(*(region.duals or () for region in regions), strict=True)
         stack = self._layout.searching_many(blocks, outcomes)
-        stack = on_face(
-            within_many(stack, self._integers, regions),
+        stack = restrict_to_face(
+            restrict_each(stack, self._integers, regions),
             (np.array(columns), np.array(rows)),
         )
-        gathered, unsolved = Gathered(self._face_program), Troubles()
+        gathered, unsolved = SolutionBuffer(self._face_program), Troubles()
         for i, arrays in enumerate(stack):
             if self._is_solved_on_face(arrays):
                 gathered.add()
@@ -166,8 +166,8 @@ class OptSearch:
         """Return the least cost on the region's face, if its relaxation gives it."""
         assert region.duals is not None
         saa = case.optimum.arrays
-        arrays = within(case.arrays, self._integers, region)
-        arrays = on_face(arrays, region.duals)
+        arrays = restrict_to(case.arrays, self._integers, region)
+        arrays = restrict_to_face(arrays, region.duals)
         if not self._face_program.attempt(arrays):
             # No recourse on the face, or a face too narrow for the solver: the cut tells.
             return self._by_cut(case, Region(region.lower, region.upper))
@@ -205,11 +205,11 @@ class OptSearch:
         """Return the least cost of the region's points that keep the cut."""
         self._use_decision_at_hand(case)
         optimum, saa = case.optimum, case.optimum.arrays
-        limit = optimum.value + slack(optimum.value) - saa.offset
+        limit = optimum.value + cost_tolerance(optimum.value) - saa.offset
         arrays = self._cut_layout.cut(case.arrays, saa.cost, limit)
-        arrays = within(arrays, self._integers, region)
+        arrays = restrict_to(arrays, self._integers, region)
         if region.duals is not None:
-            arrays = on_face(arrays, region.duals)
+            arrays = restrict_to_face(arrays, region.duals)
         start = case.start if self._holds(region, optimum.x) else None
         x = self._cut_program.search(arrays, start)
         if x is None:
@@ -241,4 +241,4 @@ class OptSearch:
 
 def _reaches(bound: float, cost: float) -> bool:
     """Whether nothing that keeps a bound costs less than a point that is known."""
-    return cost < math.inf and bound >= cost - slack(cost)
+    return cost < math.inf and bound >= cost - cost_tolerance(cost)
