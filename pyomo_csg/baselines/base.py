@@ -25,7 +25,7 @@ class Baseline(Decider):
     """A policy as others have proposed it, to compare one's own with.
 
     Whoever derives from it learns in its constructor and makes scenarios in
-    ``_generated``. It can be pickled; an executor is not kept then.
+    ``_generate_scenarios``. It can be pickled; an executor is not kept then.
 
     Parameters
     ----------

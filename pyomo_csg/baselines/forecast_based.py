@@ -272,7 +272,9 @@ class ExpectedValue(Baseline):
         known = is_function(forecast)
         self._error = np.zeros(errors.shape[1]) if known else errors.mean(axis=0)
 
-    def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         found = self._forecast.outcomes(contexts, self._error[None])
         return self._project(found), np.ones((len(contexts), 1))
 

@@ -54,7 +54,9 @@ class QuantileRegression(Baseline):
             for q, column in zip(self.levels, self.history.outcomes.T, strict=True)
         ]
 
-    def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         features = features_of(contexts)
         found = np.stack([line.predict(features) for line in self._lines], axis=-1)
         return self._project(found)[:, None], np.ones((len(contexts), 1))

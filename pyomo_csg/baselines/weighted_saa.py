@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.reduction import forward_selection, kmeans
-from pyomo_csg.decisions.decider import Sets
+from pyomo_csg.decisions.decider import PerContext
 from pyomo_csg.learn.distributions.samplers import Forest, features_of
 from pyomo_csg.learn.networks.domains import spread_of
 from pyomo_csg.solve import Solution
@@ -61,10 +61,12 @@ class Conditional(Baseline):
             self.name = f"{self.name}, K={scenarios} by {reduction}"
 
     @abstractmethod
-    def _law(self, contexts: np.ndarray) -> tuple[Sets, Sets]:
+    def _law(self, contexts: np.ndarray) -> tuple[PerContext, PerContext]:
         """Return outcomes (n, m, p) and weights (n, m), or lists where m differs."""
 
-    def _generated(self, contexts: np.ndarray) -> tuple[Sets, Sets]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[PerContext, PerContext]:
         outcomes, weights = self._law(contexts)
         if self._count is None:
             return outcomes, weights
@@ -83,7 +85,7 @@ class Conditional(Baseline):
         return forward_selection(outcomes, weights, count, self._unit)
 
 
-def _stacked(arrays: Sequence[np.ndarray]) -> Sets:
+def _stacked(arrays: Sequence[np.ndarray]) -> PerContext:
     """Return one array where all are of a size, else a list."""
     same = len({len(array) for array in arrays}) == 1
     return np.stack(arrays) if same else list(arrays)
@@ -131,7 +133,9 @@ class SampleAverage(Conditional):
 
     def __init__(self, model: BlockData, data: Any, **options: Any):
         super().__init__(model, data, **options)
-        (scenarios,), (weights,) = super()._generated(self.history.contexts[:1])
+        (scenarios,), (weights,) = super()._generate_scenarios(
+            self.history.contexts[:1]
+        )
         self._scenarios, self._weights = scenarios, weights
 
     def _law(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -142,17 +146,19 @@ class SampleAverage(Conditional):
             np.broadcast_to(shares, (n, *shares.shape)),
         )
 
-    def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         n = len(contexts)
         return (
             np.broadcast_to(self._scenarios, (n, *self._scenarios.shape)),
             np.broadcast_to(self._weights, (n, *self._weights.shape)),
         )
 
-    def _solved(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
+    def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
         kept = self._solution
         if kept is None or how["on_error"] == "raise" and kept.status[0] != "optimal":
-            kept = super()._solved(scenarios[:1], weights[:1], **how)
+            kept = super()._solve_scenarios(scenarios[:1], weights[:1], **how)
             self._solution = kept
         return Solution(
             *(

@@ -1,1 +1,1 @@
-"""Decisions, and the base class of everything that makes them."""
+"""Decision, and the base class of policies and baselines."""

@@ -1,4 +1,4 @@
-"""What every policy shares: contexts in, scenarios, then a decision out."""
+"""Decider, the base class of policies and baselines: a context in, a decision out."""
 
 from __future__ import annotations
 
@@ -22,31 +22,32 @@ from pyomo_csg.stages import TwoStageModel
 
 logger = logging.getLogger(__name__)
 
-Sets = np.ndarray | list[np.ndarray]  # one a context; a list where sizes differ
+# One array per context: stacked, or a list where their sizes differ.
+PerContext = np.ndarray | list[np.ndarray]
 
 
 class Decider(ABC):
-    """Decides for a context by solving the model on scenarios made for that context.
+    """Solves the model on scenarios that it generates for each context.
 
-    Whoever derives from it says how scenarios are made, in :meth:`_generated`, and sets
-    ``context_shape`` and ``context_names``.
+    Subclasses implement :meth:`_generate_scenarios` and set ``context_shape`` and
+    ``context_names``.
 
     Parameters
     ----------
     model : ConcreteModel
-        Annotated by :func:`pyomo_csg.annotate`. It is copied: later changes to it are
-        not seen.
+        Annotated by :func:`pyomo_csg.annotate`. It is copied, so later changes to it have
+        no effect.
     solver, options, workers, executor
         As in :class:`pyomo_csg.Oracle`.
 
     Attributes
     ----------
     oracle : Oracle
-        What solves; its ``stats`` tell how long that took.
+        Solves the programs; ``oracle.stats`` counts them and their seconds.
     context_shape : tuple of int
         (d,), or (W, d) for panels of W steps.
     context_names : tuple of str, or None
-        Names of the d numbers, where the history was a DataFrame.
+        Column names, if the history was a DataFrame.
     """
 
     context_shape: tuple[int, ...]
@@ -54,14 +55,19 @@ class Decider(ABC):
 
     def __init__(
         self,
-        model: BlockData,
+        model: BlockData | Oracle,
         *,
         solver: str = "highs",
         options: Mapping[str, Any] | None = None,
         workers: int = 1,
         executor: Executor | None = None,
     ):
-        self.oracle = Oracle(model, solver, executor, workers, options)
+        # Internal callers may pass an oracle, to share its compiled model.
+        self.oracle = (
+            model
+            if isinstance(model, Oracle)
+            else Oracle(model, solver, executor, workers, options)
+        )
         self._settings: dict[str, Any] = {
             "solver": solver,
             "options": options,
@@ -69,33 +75,32 @@ class Decider(ABC):
         }
         variables = self.two_stage.first_stage_variables
         self._names = tuple(v.name for v in variables)
-        integer = np.array([not v.is_continuous() for v in variables], bool)
-        self._integer = np.flatnonzero(integer)
+        self._integer = [j for j, v in enumerate(variables) if not v.is_continuous()]
 
     @property
     def two_stage(self) -> TwoStageModel:
-        """The checked view of the policy's copy of the model."""
+        """The checked view of the copied model."""
         return self.oracle.two_stage
 
     def scenarios(self, x: Any) -> Any:
-        """Return the scenarios (K, p) of a context, or (n, K, p) of many.
+        """Return the scenarios (K, p) for one context, or (n, K, p) for several.
 
-        Where K is not the same for all contexts, those of many are a list.
+        If K differs between contexts, several give a list.
 
         Parameters
         ----------
         x : array, mapping, Series or DataFrame
-            One context (d,) or (W, d), or an array (n, ...) of many. Where the history
-            was a DataFrame: a mapping or a Series is one context, a DataFrame is many.
+            One context (d,) or (W, d), or an array (n, ...) of several. If the history
+            was a DataFrame, a mapping or Series is one context and a DataFrame several.
         """
-        contexts, one = self._contexts(x)
-        scenarios, _ = self._generated(contexts)
+        contexts, one = self._read_contexts(x)
+        scenarios, _ = self._generate_scenarios(contexts)
         return scenarios[0] if one else scenarios
 
     def weights(self, x: Any) -> Any:
-        """Return the scenarios' weights (K,) for a context, or (n, K) for many."""
-        contexts, one = self._contexts(x)
-        _, weights = self._generated(contexts)
+        """Return the scenario weights (K,) for one context, or (n, K) for several."""
+        contexts, one = self._read_contexts(x)
+        _, weights = self._generate_scenarios(contexts)
         return weights[0] if one else weights
 
     @overload
@@ -116,7 +121,7 @@ class Decider(ABC):
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
-    ) -> Any: ...  # of an array, its shape tells which
+    ) -> Any: ...  # the shape of an array decides
 
     def decide(
         self,
@@ -126,86 +131,96 @@ class Decider(ABC):
         progress: bool = True,
         fresh: bool = False,
     ) -> Decision | pd.DataFrame:
-        """Return a Decision for a context, or a DataFrame of decisions for many.
+        """Return a Decision for one context, or a DataFrame of decisions for several.
 
         Parameters
         ----------
         x : array, mapping, Series or DataFrame
             As in :meth:`scenarios`.
         on_error : {'raise', 'record'}, optional
-            What to do with a context whose program has no solution: raise its
-            SolveError, or go on, leave NaN in its place and tell it in the log. Where a
-            limit stopped an integer program, the best decision found by then is left.
+            If a program has no solution: raise its SolveError, or leave NaN for that
+            context and log a warning. If a limit stopped an integer program, the best
+            decision found so far is returned.
         progress : bool, optional
-            Whether long batches show a bar.
+            Whether to show a progress bar for long batches.
         fresh : bool, optional
-            Whether decisions are to be the same to the last bit whatever was decided
-            before, at some cost.
+            Whether to ignore warm starts, so that decisions do not depend, to the last
+            bit, on earlier calls. This is slower.
 
         Returns
         -------
         Decision or DataFrame
-            The latter has a column for each first-stage variable, by its Pyomo name, and
-            the index of a DataFrame of contexts.
+            The DataFrame has one column per first-stage variable, by its Pyomo name, and
+            keeps the index of ``x`` if that is a DataFrame.
         """
-        contexts, one = self._contexts(x)
+        contexts, one = self._read_contexts(x)
         try:
-            solution, scenarios, weights = self._decided(
+            solution, scenarios, weights = self._solve_contexts(
                 contexts, on_error=on_error, progress=progress, fresh=fresh
             )
         except SolveError as error:
-            raise _of_context(error, contexts) from error
+            raise _explain_infeasible(error, contexts) from error
         if on_error == "record":
-            _tell_unsolved(solution)
+            _warn_unsolved(solution)
         decisions = solution.decision
-        if len(self._integer):
+        if self._integer:
             decisions[:, self._integer] = np.round(decisions[:, self._integer])
         if one:
-            value, status = float(solution.value[0]), str(solution.status[0])
-            given = scenarios[0], weights[0]
-            return Decision(self._names, decisions[0], value, *given, status)
+            return Decision(
+                self._names,
+                decisions[0],
+                float(solution.value[0]),
+                scenarios[0],
+                weights[0],
+                str(solution.status[0]),
+            )
         index = x.index if isinstance(x, pd.DataFrame) else None
         return pd.DataFrame(decisions, columns=list(self._names), index=index)
 
     @abstractmethod
-    def _generated(self, contexts: np.ndarray) -> tuple[Sets, Sets]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[PerContext, PerContext]:
         """Return scenarios (n, K, p) and weights (n, K), or lists where K differs."""
 
-    def _decided(self, contexts: np.ndarray, **how: Any) -> tuple[Solution, Sets, Sets]:
-        """Return the solutions of contexts, with the scenarios and weights they are for.
+    def _solve_contexts(
+        self, contexts: np.ndarray, **how: Any
+    ) -> tuple[Solution, PerContext, PerContext]:
+        """Return the solutions for contexts, with their scenarios and weights.
 
-        How is as of :meth:`decide`: ``on_error``, ``progress`` and ``fresh``.
+        ``how`` holds the options of :meth:`decide`.
         """
-        scenarios, weights = self._generated(contexts)
-        solution = self._solved(scenarios, weights, **how)
-        return solution, scenarios, weights
+        scenarios, weights = self._generate_scenarios(contexts)
+        return self._solve_scenarios(scenarios, weights, **how), scenarios, weights
 
-    def _contexts(self, x: Any) -> tuple[np.ndarray, bool]:
-        """Return contexts (n, ...), and whether it was a single one."""
+    def _read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
+        """Return contexts (n, ...), and whether ``x`` was a single one."""
         if (
             type(x) is np.ndarray
             and x.dtype == np.float64
             and x.shape == self.context_shape
             and (np.abs(x) < LARGEST).all()
         ):
-            return np.array(x)[None], True  # what is most often asked, at once
+            return np.array(x)[None], True  # fast path for the most common call
         return context_batch(x, self.context_shape, self.context_names)
 
-    def _solved(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
-        """Return the solutions of all contexts, as one batch where that can be."""
+    def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
+        """Return the solutions for all contexts, in one batch if K is the same."""
         if isinstance(scenarios, np.ndarray):
             return self.oracle.solve(scenarios, weights, **how)
-        found = [
-            self._solved_one(case, z, w, **{**how, "progress": False})
-            for case, (z, w) in enumerate(
-                tqdm(
-                    list(zip(scenarios, weights, strict=True)),
-                    desc="decisions",
-                    delay=2,
-                    disable=not how["progress"],
-                )
-            )
-        ]
+        bar = tqdm(
+            list(zip(scenarios, weights, strict=True)),
+            desc="decisions",
+            delay=2,
+            disable=not how["progress"],
+        )
+        how = {**how, "progress": False}
+        found = []
+        for case, (one, shares) in enumerate(bar):
+            try:
+                found.append(self.oracle.solve(one[None], shares[None], **how))
+            except SolveError as error:
+                raise error.told(case=case) from error
         return Solution(
             **{
                 part: np.concatenate([getattr(one, part) for one in found])
@@ -213,28 +228,20 @@ class Decider(ABC):
             }
         )
 
-    def _solved_one(
-        self, case: int, scenarios: np.ndarray, weights: np.ndarray, **how: Any
-    ) -> Solution:
-        try:
-            return self.oracle.solve(scenarios[None], weights[None], **how)
-        except SolveError as error:
-            raise error.told(case=case) from error
 
-
-def _of_context(error: SolveError, contexts: np.ndarray) -> SolveError:
-    """Return the error with the context that it is about and what to do."""
+def _explain_infeasible(error: SolveError, contexts: np.ndarray) -> SolveError:
+    """Return an infeasible program's error with its context and what to do."""
     if error.status != "infeasible":
         return error
     context = np.array2string(contexts[error.case], precision=6, threshold=8)
     return error.told(
-        f"no decision serves the scenarios generated for context {context}; give the "
-        "model complete recourse, such as shortage at a price, or a Param's domain that "
-        "keeps scenarios where there is one"
+        f"no decision is feasible for all scenarios generated for context {context}; give "
+        "the model complete recourse, such as shortage at a price, or restrict the Param's "
+        "domain so that such scenarios are not generated"
     )
 
 
-def _tell_unsolved(solution: Solution) -> None:
+def _warn_unsolved(solution: Solution) -> None:
     cases = np.flatnonzero(solution.status != "optimal")
     if len(cases):
         first = int(cases[0])

@@ -1,4 +1,4 @@
-"""csg.Decision: what to do now, by the names that the model's own variables have."""
+"""csg.Decision: first-stage values by Pyomo name."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.stages.annotation import refuse_unbuilt
 
 _TOLERANCE = 1e-5
-_MOST_ROWS = 20
-_MOST_SHOWN = 4
+_MAX_ROWS = 20  # printed
+_MAX_IN_REPR = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,13 +28,13 @@ class Decision(Mapping[str, float]):
     vector : array (s,)
         The values, in the order of ``TwoStageModel.first_stage_variables``.
     value : float
-        What is expected of it by the scenarios: cost or profit, in the model's own sense.
+        Expected cost or profit over the scenarios, in the model's own sense.
     scenarios : array (K, p)
-        Those that it was optimised for.
+        The scenarios it was optimized for.
     weights : array (K,)
     status : str
-        ``'optimal'`` on the scenarios, or the limit that stopped the solver: then it is
-        the best decision found by then, NaN if none was.
+        ``'optimal'``, or the limit that stopped the solver. In that case the values are
+        the best found so far, or NaN.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Decision(Mapping[str, float]):
     status: str = "optimal"
 
     def __getitem__(self, name: str) -> float:
-        return float(self.vector[self._places[name]])
+        return float(self.vector[self._positions[name]])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -65,36 +65,36 @@ class Decision(Mapping[str, float]):
         return len(self.names)
 
     def load_into(self, model: BlockData) -> None:
-        """Set the values of a model's first-stage variables, found by their names.
+        """Set a model's first-stage variables, found by name.
 
-        Nothing is set if anything is off.
+        If there is any problem, no variable is set.
 
         Parameters
         ----------
         model : ConcreteModel
-            The one that was learned for, or another that has these variables.
+            The policy's model, or another with the same variables.
 
         Raises
         ------
         AnnotationError
-            If it is no model.
+            If ``model`` is not a model.
         DataError
-            Naming the variables that the model lacks, that are fixed at another value,
-            or that are integer where the decision is not.
+            If variables are missing, fixed at another value, or integer where the
+            decision is not.
         """
         refuse_unbuilt(model)
         found = {name: model.find_component(name) for name in self.names}
-        lacking = [name for name, v in found.items() if not _is_variable(v)]
+        missing = [name for name, v in found.items() if not _is_variable(v)]
         problems = []
-        if lacking:
+        if missing:
             problems.append(
-                f"it has no variable {shortlist(lacking)}; give the model that the "
-                "policy was learned for"
+                f"it has no variable {shortlist(missing)}; pass the model that the "
+                "policy was fitted for"
             )
         problems += [
             f"'{name}' is {self[name]:g}, {fault}"
             for name, v in found.items()
-            if name not in lacking and (fault := _fault(v, self[name]))
+            if name not in missing and (fault := _conflict(v, self[name]))
         ]
         if problems:
             subject = f"The decision cannot be loaded into '{model.name}'"
@@ -102,31 +102,31 @@ class Decision(Mapping[str, float]):
         for name, v in found.items():
             if not v.fixed:
                 value = self[name] if v.is_continuous() else round(self[name])
-                # As solvers do: it may be off a bound by the solver's tolerance.
+                # The value may violate a bound by the solver's tolerance.
                 v.set_value(value, skip_validation=True)
 
     def __repr__(self) -> str:
-        shown = [f"{name}={self[name]:.6g}" for name in self.names[:_MOST_SHOWN]]
-        shown += ["..."] * (len(self) > _MOST_SHOWN)
+        shown = [f"{name}={self[name]:.6g}" for name in self.names[:_MAX_IN_REPR]]
+        shown += ["..."] * (len(self) > _MAX_IN_REPR)
         return f"<Decision of value {self.value:.6g}: {', '.join(shown)}>"
 
     def __str__(self) -> str:
         count = len(self.scenarios)
         plural = "s" * (count != 1)
-        shown = self.names[:_MOST_ROWS]
+        shown = self.names[:_MAX_ROWS]
         width = max(map(len, shown), default=0)
         lines = [
             f"Decision of value {self.value:.6g} by {count} scenario{plural}"
             + f" ({self.status})" * (self.status != "optimal"),
             *(f"  {name:{width}}  {self[name]:.6g}" for name in shown),
         ]
-        if (more := len(self) - _MOST_ROWS) > 0:
+        if (more := len(self) - _MAX_ROWS) > 0:
             lines.append(f"  ... and {more} more")
         return "\n".join(lines)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.names)}
+    def _positions(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate(self.names)}
 
 
 def _is_variable(component: Any) -> bool:
@@ -135,8 +135,8 @@ def _is_variable(component: Any) -> bool:
     return bool(component.is_variable_type())
 
 
-def _fault(variable: Any, value: float) -> str:
-    """Say why the variable cannot take the value; nothing if it can."""
+def _conflict(variable: Any, value: float) -> str:
+    """Return why the variable cannot take the value; empty if it can."""
     if not np.isfinite(value):
         return "which is not a finite number"
     fixed = variable.value if variable.fixed else value

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.decisions.decider import Decider, Sets
+from pyomo_csg.decisions.decider import Decider, PerContext
 from pyomo_csg.learn.distributions.samplers import forest_weights
 from pyomo_csg.learn.history import History
 from pyomo_csg.solve import Solution
@@ -59,7 +59,9 @@ class _FromHistory(Decider):
 class Forecast(_FromHistory):
     """Decides on the mean outcome that a forest expects: the expected-value decision."""
 
-    def _generated(self, contexts: np.ndarray) -> tuple[Sets, Sets]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[PerContext, PerContext]:
         means = self._alike(contexts) @ self._history.outcomes
         # Weights that sum to 1 but for rounding may take a mean out of a domain.
         low, high = self._history.outcomes.min(0), self._history.outcomes.max(0)
@@ -69,14 +71,16 @@ class Forecast(_FromHistory):
 class ContextFree(_FromHistory):
     """Makes one decision for all contexts, on what happened in the history."""
 
-    def _generated(self, contexts: np.ndarray) -> tuple[Sets, Sets]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[PerContext, PerContext]:
         count = len(self._history)
         scenarios, weights = self._drawn(np.full(count, 1 / count))
         shape = (len(contexts), *scenarios.shape)
         return np.broadcast_to(scenarios, shape), np.broadcast_to(weights, shape[:2])
 
-    def _solved(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
-        once = super()._solved(scenarios[:1], weights[:1], **how)
+    def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
+        once = super()._solve_scenarios(scenarios[:1], weights[:1], **how)
         parts = (once.decision, once.value, once.status)
         return Solution(*(np.repeat(part, len(scenarios), axis=0) for part in parts))
 
@@ -84,7 +88,9 @@ class ContextFree(_FromHistory):
 class SampleAverage(_FromHistory):
     """Decides on what happened after like contexts, by a forest's weights."""
 
-    def _generated(self, contexts: np.ndarray) -> tuple[Sets, Sets]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[PerContext, PerContext]:
         drawn = [self._drawn(mine) for mine in self._alike(contexts)]
         return [scenarios for scenarios, _ in drawn], [weights for _, weights in drawn]
 

@@ -253,14 +253,14 @@ class Policy(Decider):
             if value is not None and name not in unused
         ]
 
-    def _contexts(self, x: Any) -> tuple[np.ndarray, bool]:
-        contexts, one = super()._contexts(x)
+    def _read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
+        contexts, one = super()._read_contexts(x)
         self._tell_far(contexts)
         return contexts, one
 
-    def _solved(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
+    def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
         shares = weights if self._weighted else None
-        return super()._solved(scenarios, shares, **how)
+        return super()._solve_scenarios(scenarios, shares, **how)
 
     def _tell_far(self, contexts: np.ndarray) -> None:
         flat = ((contexts - self._center) / self._spread).reshape(len(contexts), -1)
@@ -278,7 +278,9 @@ class Policy(Decider):
                 self.learned.reach,
             )
 
-    def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K)."""
         if len(contexts) <= _MOST_AT_ONCE:
             return self._generate(contexts)

@@ -27,7 +27,7 @@ class Fixed(Decider):
         super().__init__(newsvendor.build())
         self._order = order
 
-    def _generated(self, contexts):
+    def _generate_scenarios(self, contexts):
         shape = (len(contexts), 1, 1)
         return np.full(shape, self._order), np.ones(shape[:2])
 

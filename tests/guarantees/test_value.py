@@ -19,7 +19,7 @@ class Knowing(Decider):
         super().__init__(farmer.build())
         self._years = farmer.scenarios()[list(years)]
 
-    def _generated(self, contexts):
+    def _generate_scenarios(self, contexts):
         shape = (len(contexts), *self._years.shape)
         weights = np.full(shape[:2], 1 / len(self._years))
         return np.broadcast_to(self._years, shape).copy(), weights

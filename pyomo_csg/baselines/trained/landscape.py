@@ -93,7 +93,9 @@ class LandscapeSurrogate(Baseline):
             **settings,
         )
 
-    def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         return self.policy.scenarios(contexts), self.policy.weights(contexts)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.trained.network_training import Call, Features, Training
 from pyomo_csg.baselines.trained.recourse_samples import RecourseSamples, Sampler
-from pyomo_csg.decisions.decider import Sets
+from pyomo_csg.decisions.decider import PerContext
 from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.networks.domains import spread_of
 from pyomo_csg.learn.networks.task_nets import mlp
@@ -286,13 +286,17 @@ class Neur2SP(Baseline):
         """
         return self.oracle.on(self._program)
 
-    def _generated(self, contexts: np.ndarray) -> tuple[Sets, Sets]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[PerContext, PerContext]:
         raise CsgError(
             "Neur2SP has no scenarios, and no weights: a network stands for the recourse. "
             "Call decide"
         )
 
-    def _decided(self, contexts: np.ndarray, **how: Any) -> tuple[Solution, Sets, Sets]:
+    def _solve_contexts(
+        self, contexts: np.ndarray, **how: Any
+    ) -> tuple[Solution, PerContext, PerContext]:
         biases = self.network.biases(self._features(contexts))
         solution = self.embedded.solve(biases[:, None], **how)
         none = np.zeros((len(contexts), 0, self.history.outcomes.shape[1]))

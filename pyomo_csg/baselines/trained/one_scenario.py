@@ -104,7 +104,9 @@ class OneScenario(Baseline):
             self._map = LeafMap(features, self.history.outcomes, int(leaf), self.seed)
         self.losses = self._search(features, Journal(progress))
 
-    def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         zetas = self._project(self._map(self._features(contexts)))
         return zetas[:, None], np.ones((len(contexts), 1))
 

@@ -63,7 +63,7 @@ class Sampler:
     def __init__(self, oracle: Oracle, history: History, decisions: int, seed: int):
         self._oracle, self._history, self._seed = oracle, history, seed
         self._rng = np.random.default_rng(seed)
-        self.optimal = self._solved(-(-decisions // len(_COUNTS)))
+        self.optimal = self._optimal_decisions(-(-decisions // len(_COUNTS)))
         self.bounds = np.stack([self.optimal.min(axis=0), self.optimal.max(axis=0)])
 
     def draw(self, count: int, outcomes: int, progress: bool) -> RecourseSamples:
@@ -112,7 +112,7 @@ class Sampler:
         means = costs.reshape(len(rows), count).mean(axis=1)
         return means - first_stage_costs(self._oracle.two_stage, ys)
 
-    def _solved(self, count: int) -> np.ndarray:
+    def _optimal_decisions(self, count: int) -> np.ndarray:
         """Return the optimal decisions of programs on a few outcomes, so many of a size."""
         decisions = np.concatenate(
             [

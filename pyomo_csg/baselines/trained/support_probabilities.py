@@ -242,7 +242,9 @@ class SupportProbabilities(Baseline):
                 loss = self._cost(known, smoothing / 2 ** (number - 1))
                 self._network = train(f"costs {number}", self._network, loss)
 
-    def _generated(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         points = np.tile(self.support, (len(contexts), 1, 1))
         return points, self._probabilities(contexts)
 
