@@ -98,9 +98,9 @@ class SolveError(CsgError):
         """Write the program, with the model's own names, to a file such as case.lp."""
         if self._program is None:
             raise CsgError(f"{self}: but the program is not at hand here")
-        from pyomo_csg.storage import place_to_write  # which knows these errors
+        from pyomo_csg.storage import writable_path  # which knows these errors
 
-        place = place_to_write(path)
+        place = writable_path(path)
         try:
             self._program().write(
                 str(place), io_options={"symbolic_solver_labels": True}

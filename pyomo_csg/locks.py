@@ -11,7 +11,7 @@ from typing import Any
 _ancestors = 0
 
 
-def forks() -> int:
+def fork_count() -> int:
     """Return a number that is another in a forked child, sooner than its process's own."""
     return _ancestors
 

@@ -8,7 +8,7 @@ from typing import Any
 from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.storage import place_to_write
+from pyomo_csg.storage import writable_path
 
 _NEEDED = "Pictures need matplotlib: pip install pyomo-csg[plots]"
 
@@ -38,7 +38,7 @@ def sound_axes(ax: Any, new: Callable[[], Any] = new_axes) -> Any:
 
 def save_figure(figure: Any, path: Any, dpi: int) -> None:
     """Write a figure to a file, of a kind that follows from its ending."""
-    place = place_to_write(path)
+    place = writable_path(path)
     try:
         figure.savefig(place, dpi=dpi)
     except ValueError as error:

@@ -14,7 +14,7 @@ from pyomo_csg.errors import DataError
 PARTIAL = ".partial"  # ends the name of a file that a kill left behind
 
 
-def write_whole(file: Path, content: bytes) -> None:
+def write_atomically(file: Path, content: bytes) -> None:
     """Write a file beside its place, and put it there when it is on the disk."""
     partial = file.with_name(f".{uuid.uuid4().hex}{PARTIAL}")
     try:
@@ -33,7 +33,7 @@ def write_whole(file: Path, content: bytes) -> None:
             os.close(folder)
 
 
-def write_result(path: Any, content: bytes) -> None:
+def write_user_file(path: Any, content: bytes) -> None:
     """Write a file that a user asked for; one that was there is kept until it is whole.
 
     Raises
@@ -41,15 +41,15 @@ def write_result(path: Any, content: bytes) -> None:
     DataError
         If it is no place for a file, or the system refuses it: no room, no right to write.
     """
-    file = place_to_write(path)
+    file = writable_path(path)
     try:
-        write_whole(file, content)
+        write_atomically(file, content)
     except OSError as error:
         found = f"{error.strerror or error}; make room for it, or give another place"
         raise _refusal(file, "written", found) from error
 
 
-def place_to_write(path: Any) -> Path:
+def writable_path(path: Any) -> Path:
     """Return where a file can be written, or raise a DataError that says why not."""
     place = _path(path, "written")
     if not place.parent.is_dir():
@@ -61,7 +61,7 @@ def place_to_write(path: Any) -> Path:
     return place
 
 
-def file_to_read(path: Any) -> Path:
+def readable_path(path: Any) -> Path:
     """Return where a file is, or raise a DataError: pipes and devices are none."""
     place = _path(path, "read")
     if not place.is_file():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from store import Store
 
-from pyomo_csg.storage import write_whole
+from pyomo_csg.storage import write_atomically
 
 COSTS, NOTES = "costs.csv", "notes.json"
 DIGITS = dict.fromkeys(("cost", "value", "bound"), "{:.10g}".format)
@@ -34,7 +34,7 @@ def pack(store: Store, path: Path) -> None:
     with zipfile.ZipFile(content, "w") as file:
         for name, text in parts.items():
             file.writestr(zipfile.ZipInfo(name, DATE), text, zipfile.ZIP_LZMA)
-    write_whole(path, content.getvalue())
+    write_atomically(path, content.getvalue())
 
 
 def unpack(path: Path, store: Store) -> int:

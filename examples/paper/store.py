@@ -13,7 +13,7 @@ from experiment import Experiment
 from methods import Unit
 
 import pyomo_csg as csg
-from pyomo_csg.storage import write_whole
+from pyomo_csg.storage import write_atomically
 
 
 class Store:
@@ -74,8 +74,10 @@ class Store:
 
     def put(self, name: str, costs: str, note: dict[str, Any]) -> None:
         """Write costs and their note as another store had them."""
-        write_whole(self.folder / f"{name}.csv", costs.encode())
-        write_whole(self.folder / f"{name}.json", json.dumps(note, indent=1).encode())
+        write_atomically(self.folder / f"{name}.csv", costs.encode())
+        write_atomically(
+            self.folder / f"{name}.json", json.dumps(note, indent=1).encode()
+        )
 
     def checkpoint(self, unit: Unit, trial: int) -> Path:
         """Return the folder of a fit under way, which is gone once its row is kept."""
@@ -136,7 +138,7 @@ class Store:
     def _write(self, unit: Unit, trial: int, **found: Any) -> None:
         made_with = {**self._made_with, "pyomo_csg": csg.__version__}
         content = json.dumps({**found, "made_with": made_with}, indent=1)
-        write_whole(self._path(unit, trial, "json"), content.encode())
+        write_atomically(self._path(unit, trial, "json"), content.encode())
 
     def _drop(self, unit: Unit, trial: int) -> None:
         shutil.rmtree(self.checkpoint(unit, trial), ignore_errors=True)

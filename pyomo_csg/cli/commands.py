@@ -14,7 +14,7 @@ import pandas as pd
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.cli.model_file import load_model
-from pyomo_csg.cli.table_files import read_table, refuse_unwritable, write_table
+from pyomo_csg.cli.table_files import check_output_path, read_table, write_table
 from pyomo_csg.errors import DataError, ModelError, ProblemsError, SolveError, shortlist
 from pyomo_csg.learn.columns import ENCODINGS
 from pyomo_csg.learn.history import history_of
@@ -72,7 +72,7 @@ def _of_text(here: str) -> Iterator[None]:
 
 def check(given: Any) -> int:
     """Show a model's stages, solve it once, and look at the data if there is some."""
-    refuse_unwritable(given.lp, given.model, given.data)
+    check_output_path(given.lp, given.model, given.data)
     findings = Findings(f"Problems with '{given.model}'")
     model = two_stage = None
     with findings.noted():
@@ -115,7 +115,7 @@ def fit(given: Any) -> int:
     """Learn a policy, save it, and say what was learned."""
     from pyomo_csg.policy import fit as fitting
 
-    refuse_unwritable(given.out, given.model, given.data)
+    check_output_path(given.out, given.model, given.data)
     policy = fitting.fit(
         _model(given, given.model),
         read_table(given.data),
@@ -142,7 +142,7 @@ def fit(given: Any) -> int:
 @_of_text(_NUMBERS)
 def decide(given: Any) -> int:
     """Write a table of decisions; 1 if some context has none."""
-    refuse_unwritable(given.out, given.data, *_read_for(given, given.policy))
+    check_output_path(given.out, given.data, *_read_for(given, given.policy))
     policy, contexts = _policy(given, given.policy), read_table(given.data)
     decisions = policy.decide(contexts, on_error="record", progress=_progress(given))
     if both := [name for name in contexts if name in decisions]:
@@ -160,7 +160,7 @@ def evaluate(given: Any) -> int:
     from pyomo_csg.evaluation.comparison import compare
 
     read = (one for path in given.policies for one in _read_for(given, path))
-    refuse_unwritable(given.out, given.data, given.history, *read)
+    check_output_path(given.out, given.data, given.history, *read)
     policies = {path: _policy(given, path) for path in given.policies}
     history = None if given.history is None else read_table(given.history)
     compared = compare(
@@ -178,7 +178,7 @@ def evaluate(given: Any) -> int:
 def report(given: Any) -> int:
     """Write a policy's page."""
     page = given.out or Path(given.policy).with_suffix(".html")
-    refuse_unwritable(page, given.data, *_read_for(given, given.policy))
+    check_output_path(page, given.data, *_read_for(given, given.policy))
     data = None if given.data is None else read_table(given.data)
     _policy(given, given.policy).report(page, data)
     print(f"Written to '{page}'")
@@ -217,13 +217,13 @@ def _model(given: Any, path: str | Path, **names: Any) -> BlockData:
 
 
 def _policy(given: Any, path: str) -> Policy:
-    from pyomo_csg.policy.saving import load, stages_in
+    from pyomo_csg.policy.saving import load, read_stage_names
 
     _, file = _read_for(given, path)
     if given.model is None and not Path(file).is_file():
         found = f"there is no '{file}'; give the policy's model by --model"
         raise DataError(f"'{path}' cannot be used", [found])
-    model = _model(given, file, otherwise=stages_in(path))
+    model = _model(given, file, otherwise=read_stage_names(path))
     return load(
         path,
         model,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pyomo_csg.cli.parser import PROGRAM, Command, parsed
+from pyomo_csg.cli.parser import PROGRAM, Command, parse_arguments
 from pyomo_csg.errors import CsgError, ProblemsError
 
 OK, PROBLEM, INTERRUPTED = 0, 1, 130  # and 2, argparse's own, for a wrong usage
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["check", "nowhere.py"])
     1
     """
-    given = parsed(_COMMANDS, arguments)
+    given = parse_arguments(_COMMANDS, arguments)
     with _logging(given.verbose):
         try:
             return given.command(given)
@@ -68,7 +68,7 @@ def _demo(given: Any) -> int:
 
 def _run(arguments: Sequence[str], given: Any) -> int:
     """Run another command on behalf of one."""
-    inner = parsed(_COMMANDS, arguments)
+    inner = parse_arguments(_COMMANDS, arguments)
     inner.quiet = given.quiet
     return inner.command(inner)
 

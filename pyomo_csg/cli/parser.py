@@ -119,7 +119,7 @@ examples:
 Command = Callable[[Any], int]
 
 
-def parsed(
+def parse_arguments(
     commands: Mapping[str, Command], arguments: Sequence[str] | None = None
 ) -> argparse.Namespace:
     """Return what was asked for, with the ``command`` to be called with it.

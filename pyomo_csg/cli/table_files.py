@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.storage import file_to_read, place_to_write, write_result
+from pyomo_csg.storage import readable_path, writable_path, write_user_file
 
 _PARQUET = (".parquet", ".pq")
 _OTHER_SIGNS = ";\t"  # between cells, where commas are for decimals
@@ -23,7 +23,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
     DataError
         If it is not there or cannot be read.
     """
-    path = file_to_read(path)
+    path = readable_path(path)
     try:
         if path.suffix.lower() in _PARQUET:
             return pd.read_parquet(path)
@@ -62,22 +62,22 @@ def write_table(path: str | Path | None, table: pd.DataFrame) -> None:
         return
     path = Path(path)
     if path.suffix.lower() not in _PARQUET:
-        write_result(path, table.to_csv(index=index).encode())
+        write_user_file(path, table.to_csv(index=index).encode())
         return
     try:
-        write_result(path, table.to_parquet())
+        write_user_file(path, table.to_parquet())
     except ImportError:
         raise _refusal(path, "written", _NO_PARQUET) from None
 
 
-def refuse_unwritable(path: str | Path | None, *inputs: str | Path | None) -> None:
+def check_output_path(path: str | Path | None, *inputs: str | Path | None) -> None:
     """Refuse a place for results before there are any, not after hours of work.
 
     A file that is read is no such place: it would be lost.
     """
     if path is None:
         return
-    place = place_to_write(path)
+    place = writable_path(path)
     if any(_is_file(place, one) for one in inputs if one is not None):
         found = "this command reads it; give the name of another file"
         raise _refusal(place, "written", found)

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from pyomo_csg.errors import DataError, SolveError
 from pyomo_csg.evaluation.cases import Case, checked, model_of, refuse_options
 from pyomo_csg.evaluation.evaluation import Evaluation
-from pyomo_csg.evaluation.program_cache import Cache, Full
+from pyomo_csg.evaluation.program_cache import FullProgram, ProgramCache
 from pyomo_csg.evaluation.references import FULL_PROGRAM, GIVEN, best_known
 from pyomo_csg.evaluation.tables import warnings_of
 from pyomo_csg.solve import Oracle, Solution
@@ -144,10 +144,10 @@ def full_programs(
     oracle: Oracle,
     judge: Oracle,
     cases: Sequence[Case],
-    cache: Cache,
+    cache: ProgramCache,
     workers: int,
     progress: bool,
-) -> list[Full]:
+) -> list[FullProgram]:
     """Return the full program of each case, solved or known already.
 
     Parameters
@@ -182,7 +182,9 @@ def _solved(oracle: Oracle, case: Case) -> tuple[Solution, float]:
     return solution, time.perf_counter() - start
 
 
-def _charged(judge: Oracle, case: Case, solution: Solution, seconds: float) -> Full:
+def _charged(
+    judge: Oracle, case: Case, solution: Solution, seconds: float
+) -> FullProgram:
     sense = int(judge.two_stage.sense)
     value = sense * solution.value
     if np.isfinite(solution.decision).all():
@@ -190,7 +192,7 @@ def _charged(judge: Oracle, case: Case, solution: Solution, seconds: float) -> F
         cost = cost_of(judge, solution.decision, case)
         value = value if np.isnan(cost) else cost
     bound, decision = sense * solution.bound, solution.decision.tolist()
-    return Full(value, bound, seconds, str(solution.status), decision)
+    return FullProgram(value, bound, seconds, str(solution.status), decision)
 
 
 def _each(
@@ -287,12 +289,12 @@ def evaluate(
     sound, values = checked(judge.two_stage, policies, cases, reference)
     records = judged(policies, sound, judge, trial, progress)
     if reference is None:
-        known, source = [Full() for _ in sound], ""
+        known, source = [FullProgram() for _ in sound], ""
     elif values is not None:
-        known, source = [Full(float(value)) for value in values], GIVEN
+        known, source = [FullProgram(float(value)) for value in values], GIVEN
     else:
         settings = {"solver": solver, "options": dict(options or {})}
-        kept = Cache(cache, judge.two_stage, settings)
+        kept = ProgramCache(cache, judge.two_stage, settings)
         known = full_programs(full, judge, sound, kept, workers, progress)
         source = FULL_PROGRAM
     table = _table(known, source, sound, trial)
@@ -305,7 +307,7 @@ def evaluate(
 
 
 def _table(
-    known: Sequence[Full], source: str, cases: Sequence[Case], trial: Any
+    known: Sequence[FullProgram], source: str, cases: Sequence[Case], trial: Any
 ) -> pd.DataFrame:
     """Return what costs are compared with, by trial and case."""
     keys = pd.MultiIndex.from_product(

@@ -16,9 +16,9 @@ import numpy as np
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.cases import Case
-from pyomo_csg.learn.fingerprints import fingerprint
+from pyomo_csg.learn.fingerprints import model_fingerprint
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.storage import read_plain, write_whole
+from pyomo_csg.storage import read_plain, write_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ _MOST = 2**26  # bytes of a file
 
 
 @dataclass(frozen=True)
-class Full:
+class FullProgram:
     """What is known of the full program of a case, lower being better.
 
     Attributes
@@ -50,7 +50,7 @@ class Full:
     decision: list[float] = field(default_factory=list)
 
 
-class Cache:
+class ProgramCache:
     """Keeps full programs, each in a file of its own.
 
     A file's name tells the model, the distribution and how it was solved; it is there
@@ -80,7 +80,7 @@ class Cache:
             with _complaining(self._folder):
                 self._folder.mkdir(parents=True, exist_ok=True)
 
-    def read(self, case: Case) -> Full | None:
+    def read(self, case: Case) -> FullProgram | None:
         """Return what is known of a case, if anything is."""
         if self._folder is None:
             return None
@@ -99,18 +99,18 @@ class Cache:
             logger.warning("'%s' is damaged and computed anew: %s", file, error)
             return None
 
-    def write(self, case: Case, full: Full) -> None:
+    def write(self, case: Case, full: FullProgram) -> None:
         """Keep what is known of a case, if it has a decision."""
         if self._folder is None or np.isnan(full.value):
             return
         with _complaining(self._folder):
             file = self._file(self._folder, case)
-            write_whole(file, json.dumps(asdict(full)).encode())
+            write_atomically(file, json.dumps(asdict(full)).encode())
 
     def _file(self, folder: Path, case: Case) -> Path:
         identity = {
             "format": _FORMAT,
-            "model": fingerprint(self._two_stage, case.outcomes[0]),
+            "model": model_fingerprint(self._two_stage, case.outcomes[0]),
             "law": case.digest(),
             **self._settings,
         }
@@ -118,9 +118,9 @@ class Cache:
         return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
 
-def _full(content: dict[str, Any]) -> Full:
+def _full(content: dict[str, Any]) -> FullProgram:
     """Return what a file tells, or raise a ValueError or TypeError."""
-    full = Full(**content)
+    full = FullProgram(**content)
     numbers = [full.value, full.bound, full.seconds, *full.decision]
     if not isinstance(full.status, str) or not isinstance(full.decision, list):
         raise TypeError("its status or its decision is none")
@@ -129,7 +129,7 @@ def _full(content: dict[str, Any]) -> Full:
     value, bound, seconds, *decision = map(float, numbers)
     if not np.isfinite([value, *decision]).all():
         raise ValueError("its value or its decision is not finite")
-    return Full(value, bound, seconds, full.status, decision)
+    return FullProgram(value, bound, seconds, full.status, decision)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pandas as pd
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.evaluation.references import FULL_PROGRAM, GIVEN, POLICY, relative
-from pyomo_csg.storage import file_to_read, write_result
+from pyomo_csg.storage import readable_path, write_user_file
 
 if TYPE_CHECKING:
     from pyomo_csg.evaluation.evaluation import Evaluation
@@ -174,7 +174,7 @@ def summary(evaluation: Evaluation) -> Table:
 def written(content: str, path: str | os.PathLike[str] | None) -> str:
     """Write a text if there is a path, and return it."""
     if path is not None:
-        write_result(path, content.encode())
+        write_user_file(path, content.encode())
     return content
 
 
@@ -218,13 +218,13 @@ def write(
     table["gap"] = relative(table["cost"] - table["value"], table["value"])
     first = ["cost", "gap", "value", "bound", "seconds"]
     others = [name for name in (*_RECORDS, *_REFERENCE) if name not in first]
-    write_result(path, table[[*first, *others]].to_csv().encode())
+    write_user_file(path, table[[*first, *others]].to_csv().encode())
 
 
 def read(path: str | os.PathLike[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the records and the reference that were written."""
     columns = {**_RECORDS, **_REFERENCE}
-    path = file_to_read(path)
+    path = readable_path(path)
     try:
         # As text: a policy may be called NA, and numbers are to be the same to the bit.
         table = pd.read_csv(path, dtype=str, keep_default_na=False)

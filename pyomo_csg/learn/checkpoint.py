@@ -10,26 +10,27 @@ import os
 import reprlib
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
+from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.storage import PARTIAL, read_plain, refuse_disguise, write_whole
+from pyomo_csg.storage import PARTIAL, read_plain, refuse_disguise, write_atomically
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from torch import Tensor
-
     from pyomo_csg.learn.progress import Journal
+    from pyomo_csg.learn.task import Task
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ _ROOM = (
 )
 
 Arrays = dict[str, np.ndarray]
+Net = TypeVar("Net", bound=nn.Module)
 
 
 class Checkpoint:
@@ -160,6 +162,37 @@ class Checkpoint:
         return arrays
 
 
+def train_or_restore(
+    task: Task,
+    stage: str,
+    networks: Sequence[nn.Module],
+    train: Callable[[], Sequence[nn.Module]],
+) -> list[nn.Module]:
+    """Return trained networks, or read them if the checkpoint has this stage.
+
+    ``networks`` have the architectures of what ``train`` returns.
+    """
+
+    def compute() -> dict[str, Tensor]:
+        return {
+            f"{s}.{name}": value
+            for s, network in enumerate(train())
+            for name, value in network.state_dict().items()
+        }
+
+    arrays = task.checkpoint.stage(stage, compute, journal=task.journal)
+    return [restore_network(net, arrays, f"{s}.") for s, net in enumerate(networks)]
+
+
+def restore_network(network: Net, arrays: Mapping[str, np.ndarray], prefix: str) -> Net:
+    """Return a copy of a network with the parameters stored under a prefix."""
+    restored = copy.deepcopy(network)
+    restored.load_state_dict(
+        {name: torch.as_tensor(arrays[prefix + name]) for name in restored.state_dict()}
+    )
+    return restored
+
+
 class _Folder:
     """The folder of one fit: its lock, its identity and its stages."""
 
@@ -227,7 +260,7 @@ class _Folder:
             logger.warning("'%s' would be too large and is not kept", file)
             return
         with self._complaining():
-            write_whole(file, content)
+            write_atomically(file, content)
 
     def _identify(self) -> None:
         """Say what this folder is for, or refuse it if it is for something else."""
@@ -237,7 +270,7 @@ class _Folder:
                 raise self._error(
                     [f"it has {_STAGE} files but no {_IDENTITY}; give another folder"]
                 )
-            write_whole(file, _json(self._identity, indent=2).encode())
+            write_atomically(file, _json(self._identity, indent=2).encode())
             return
         try:
             before = dict(_flat(json.loads(read_plain(file, _MOST_IDENTITY))))

@@ -41,7 +41,7 @@ _FAULTS = (
 )
 
 
-def identity_of(
+def fit_identity(
     oracle: Oracle,
     history: History,
     settings: FitConfig,
@@ -59,22 +59,24 @@ def identity_of(
     """
     return {
         "format": 3,
-        "model": fingerprint(oracle.two_stage, history.outcomes[0]),
+        "model": model_fingerprint(oracle.two_stage, history.outcomes[0]),
         "history": history.fingerprint(),
-        "network": _described(network, history),
-        "kernel": _kernel_digest(settings, history),
-        "settings": {key: _plain(value) for key, value in asdict(settings).items()},
-        "versions": _packages(),
+        "network": _describe_network(network, history),
+        "kernel": _fingerprint_kernel(settings, history),
+        "settings": {
+            key: _json_value(value) for key, value in asdict(settings).items()
+        },
+        "package_versions": _packages(),
         **arguments,
     }
 
 
-def versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     """Return the versions of what a policy came about with."""
     return {"python": platform.python_version(), **_packages()}
 
 
-def fingerprint(two_stage: TwoStageModel, outcome: np.ndarray) -> str:
+def model_fingerprint(two_stage: TwoStageModel, outcome: np.ndarray) -> str:
     """Return what tells this model from another: a digest of all it prints.
 
     But for what a solver or a user may have left in it since: values of variables that
@@ -96,13 +98,14 @@ def _packages() -> dict[str, str]:
     return {package: version(package) for package in _PACKAGES}
 
 
-def _described(network: Any, history: History) -> str:
+def _describe_network(network: Any, history: History) -> str:
     """Return what tells this network from another."""
     if network is None or isinstance(network, str | Linear):
         return str(network)
     if isinstance(network, LocationScale):
         parts = (
-            _described(part, history) for part in (network.location, network.scale)
+            _describe_network(part, history)
+            for part in (network.location, network.scale)
         )
         return f"LocationScale({', '.join(parts)})"
     if isinstance(network, FromFunction):
@@ -116,7 +119,7 @@ def _described(network: Any, history: History) -> str:
     return f"{network} {digest.hexdigest()}"
 
 
-def _kernel_digest(settings: FitConfig, history: History) -> str | None:
+def _fingerprint_kernel(settings: FitConfig, history: History) -> str | None:
     """Return what tells a kernel of the user's own from another: its answers."""
     kernel = trainable_kernel_of(settings.kernel, history.outcomes.shape[1])
     if isinstance(settings.kernel, str):
@@ -131,7 +134,7 @@ def _digest(values: Tensor) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if callable(value):
         return getattr(value, "__qualname__", "function")
     return list(value) if isinstance(value, tuple) else value

@@ -19,7 +19,7 @@ from pyomo_csg.learn.config import (
     regularization_of,
     with_bandwidth,
 )
-from pyomo_csg.learn.fingerprints import identity_of, versions
+from pyomo_csg.learn.fingerprints import fit_identity, package_versions
 from pyomo_csg.learn.history import History, history_of
 from pyomo_csg.learn.learned import Found, Learned
 from pyomo_csg.learn.networks.user_network import network_of
@@ -134,7 +134,7 @@ def fit(
         settings = replace(settings, units=settings.units or "raw")
     settings = with_bandwidth(settings, history.outcomes)
     journal = Journal(progress, callback, seconds)
-    identity = identity_of(
+    identity = fit_identity(
         oracle,
         history,
         settings,
@@ -160,7 +160,7 @@ def fit(
         )
         count, found = fitter.fit(scenarios)
     used = {**identity.pop("settings"), **found.contest.get("settings", {})}
-    del identity["versions"]  # it is in the summary itself
+    del identity["package_versions"]  # it is in the summary itself
     learned = Learned(
         found.network,
         method,
@@ -171,7 +171,7 @@ def fit(
             "scenarios": count,
             "context_shape": list(history.contexts.shape[1:]),
             "settings": dict(sorted(used.items())),
-            "versions": versions(),
+            "package_versions": package_versions(),
             "identity": identity,
             **_told(journal, found, seconds),
         },

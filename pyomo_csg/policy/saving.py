@@ -23,7 +23,7 @@ from pyomo.core.base.block import BlockData
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.learn.fingerprints import versions
+from pyomo_csg.learn.fingerprints import package_versions
 from pyomo_csg.learn.learned import Learned
 from pyomo_csg.learn.networks.architecture import custom_parts, describe, restore
 from pyomo_csg.learn.networks.task_nets import LocationScale
@@ -36,7 +36,7 @@ from pyomo_csg.policy.policy_file import (
 )
 from pyomo_csg.report.policy_plots import training_curves
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.storage import file_to_read, place_to_write, write_result
+from pyomo_csg.storage import readable_path, writable_path, write_user_file
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def save(path: str | os.PathLike[str], policy: Policy) -> None:
     ------
     DataError
     """
-    path = place_to_write(path)
+    path = writable_path(path)
     tensors = _tensors(path, policy.network)
     content = json.loads(_canonical(_content(policy)))
     header = {
@@ -77,7 +77,7 @@ def save(path: str | os.PathLike[str], policy: Policy) -> None:
     if len(data) > _MOST_FILE:
         found = f"its network takes more than {_MOST_FILE} bytes"
         raise _refusal("cannot be written", path, found)
-    write_result(path, data)
+    write_user_file(path, data)
 
 
 def load(
@@ -114,7 +114,7 @@ def load(
         If there is no such file, or if it is not a policy's, damaged, of a later format,
         for another model, or not for this network.
     """
-    path = file_to_read(path)
+    path = readable_path(path)
     content, tensors = _read(path)
     two_stage = TwoStageModel(model)
     _refuse_model(path, two_stage, name_problems(content, two_stage))
@@ -143,7 +143,7 @@ def load(
     return policy
 
 
-def stages_in(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+def read_stage_names(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
     """Return the first-stage variables and uncertain Params of a file's policy, by name.
 
     Parameters
@@ -155,7 +155,7 @@ def stages_in(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
     DataError
         As of :func:`load`.
     """
-    content, _ = _read(file_to_read(path))
+    content, _ = _read(readable_path(path))
     variables, params = content["first_stage_variables"], content["uncertain_params"]
     return list(map(str, variables)), list(map(str, params))
 
@@ -163,7 +163,7 @@ def stages_in(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
 def _content(policy: Policy) -> dict[str, Any]:
     learned, two_stage = policy.learned, policy.two_stage
     return {
-        "versions": versions(),
+        "package_versions": package_versions(),
         "model": two_stage.model.name,
         "uncertain_params": [p.name for p in two_stage.uncertain_params],
         "first_stage_variables": [v.name for v in two_stage.first_stage_variables],
@@ -287,9 +287,9 @@ def _refuse_model(
 
 def _tell_newer(path: Path, content: Mapping[str, Any]) -> None:
     """Warn of a file that a newer pyomo-csg wrote than the one that reads it."""
-    noted = content.get("versions")
+    noted = content.get("package_versions")
     theirs = str(noted.get(_PACKAGE, "")) if isinstance(noted, dict) else ""
-    here = versions()[_PACKAGE]
+    here = package_versions()[_PACKAGE]
     if _release(theirs) > _release(here):
         logger.warning(
             "'%s' was written by pyomo-csg %.40s, and this is %s: what the policy does "

@@ -23,7 +23,7 @@ from pyomo_csg.learn.history import History
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.report.contexts import Shown, shown_contexts
 from pyomo_csg.report.policy_plots import training_curves
-from pyomo_csg.storage import write_result
+from pyomo_csg.storage import write_user_file
 
 _WARNING = ("pyomo_csg.decisions.decider", "pyomo_csg.policy.policy")
 
@@ -327,7 +327,7 @@ def write_page(path: str | os.PathLike[str], policy: Policy, data: Any = None) -
     ------
     DataError
     """
-    write_result(path, rendered(policy, data).encode())
+    write_user_file(path, rendered(policy, data).encode())
 
 
 def rendered(policy: Policy, data: Any = None) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from pyomo_csg.errors import SolveError
-from pyomo_csg.locks import forks, process_wide_lock
+from pyomo_csg.locks import fork_count, process_wide_lock
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Stats
 from pyomo_csg.solve.executors import GaveUpError, pool_like, submitted
@@ -178,7 +178,7 @@ class Batch:
         self._recipe = recipe
         self._workers = workers
         self._executor = executor
-        self._lock, self._forks = threading.Lock(), forks()
+        self._lock, self._forks = threading.Lock(), fork_count()
         if executor is None and workers > 1:
             # HiGHS runs outside Python's lock; Pyomo's interfaces share global state.
             pool: Any = ThreadPoolExecutor if recipe.compiled else ProcessPoolExecutor
@@ -278,12 +278,12 @@ class Batch:
 
     def _settle_in(self) -> None:
         """Take workers of this process's own, where it was forked: it has none of them."""
-        if self._forks == forks():
+        if self._forks == fork_count():
             return
         self._lock = threading.Lock()
         if isinstance(self._executor, ThreadPoolExecutor | ProcessPoolExecutor):
             self._executor = pool_like(self._executor)
-        self._forks = forks()
+        self._forks = fork_count()
 
     def _is_short(self, count: int, method: str) -> bool:
         """Whether to answer at once, in this thread: there would be a single chunk."""

@@ -12,7 +12,7 @@ import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.cli import main
 from pyomo_csg.cli.model_file import load_model
-from pyomo_csg.cli.parser import parsed
+from pyomo_csg.cli.parser import parse_arguments
 from pyomo_csg.evaluation.comparison import compare
 from tests.cli.conftest import QUICKLY
 from tests.quick import QUICK
@@ -94,7 +94,9 @@ OTHER_NAMES = {"config": "settings", "progress": "quiet"}
 
 
 def test_what_fit_takes_can_be_given_on_the_command_line():
-    given = parsed({"fit": main}, ["fit", "model.py", "history.csv", "--out", "a.csg"])
+    given = parse_arguments(
+        {"fit": main}, ["fit", "model.py", "history.csv", "--out", "a.csg"]
+    )
     known = {
         OTHER_NAMES.get(name, name): one.default
         for name, one in inspect.signature(csg.fit).parameters.items()

@@ -6,7 +6,7 @@ import pytest
 import pyomo_csg as csg
 from models import cep1, mnv, newsvendor, sslp
 from pyomo_csg.evaluation import evaluator
-from pyomo_csg.evaluation.program_cache import Cache
+from pyomo_csg.evaluation.program_cache import ProgramCache
 from tests.evaluation.making import OnScenarios, Rule, newsvendor_cases
 from tests.solve.test_faults import no_complete_recourse
 from tests.solving import solve, transform
@@ -18,7 +18,7 @@ def solved(cases, folder, model=None, options=None):
     """Return the full programs, and how many were solved for it."""
     model = model or newsvendor.build()
     oracle, judge = csg.Oracle(model, options=options), csg.Oracle(model)
-    cache = Cache(folder, oracle.two_stage, {"options": options})
+    cache = ProgramCache(folder, oracle.two_stage, {"options": options})
     found = evaluator.full_programs(oracle, judge, cases, cache, 1, False)
     return found, oracle.stats.solves
 
@@ -33,7 +33,7 @@ def test_what_is_kept_is_not_solved_again(tmp_path):
 
 
 def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
-    cases, write = newsvendor_cases(5), Cache.write
+    cases, write = newsvendor_cases(5), ProgramCache.write
     left = iter([True, True, False])
 
     def killed(self, case, full):
@@ -41,7 +41,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         write(self, case, full)
 
-    monkeypatch.setattr(Cache, "write", killed)
+    monkeypatch.setattr(ProgramCache, "write", killed)
     with pytest.raises(KeyboardInterrupt):
         solved(cases, tmp_path)
     monkeypatch.undo()
@@ -104,7 +104,7 @@ def test_laws_of_one_size_start_from_the_last_basis():
     iterations = []
     for count in (1, 2):
         oracle, judge = csg.Oracle(cep1.build()), csg.Oracle(cep1.build())
-        cache = Cache(None, oracle.two_stage, {})
+        cache = ProgramCache(None, oracle.two_stage, {})
         evaluator.full_programs(oracle, judge, cases[:count], cache, 1, False)
         iterations.append(oracle.stats.iterations)
     assert iterations[1] - iterations[0] < 0.1 * iterations[0]

@@ -14,7 +14,7 @@ import torch
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.evaluation.program_cache import Cache, Full
+from pyomo_csg.evaluation.program_cache import FullProgram, ProgramCache
 from pyomo_csg.learn import checkpoint as checkpoints
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.progress import Journal
@@ -142,9 +142,9 @@ class Program:
 
     def __init__(self, folder: Path):
         two_stage = csg.TwoStageModel(newsvendor.build())
-        self.cache = Cache(folder / "cache", two_stage, {})
+        self.cache = ProgramCache(folder / "cache", two_stage, {})
         self.case = csg.Case(ORIGIN, np.array([[14.0], [16.0]]))
-        self.cache.write(self.case, Full(-0.7, -0.7, 0.1, "optimal", [14.0]))
+        self.cache.write(self.case, FullProgram(-0.7, -0.7, 0.1, "optimal", [14.0]))
         (self.path,) = (folder / "cache").glob("*.json")
         self.data = self.path.read_bytes()
 

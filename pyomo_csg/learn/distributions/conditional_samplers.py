@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.location_scale import (
     fit_location_scale,
     new_head,
@@ -16,7 +17,6 @@ from pyomo_csg.learn.distributions.location_scale import (
 from pyomo_csg.learn.distributions.samplers import Alike, Errors, Likely, forest_weights
 from pyomo_csg.learn.networks.task_nets import LocationScaleHead
 from pyomo_csg.learn.selection.folds import Folds
-from pyomo_csg.learn.stored_networks import kept
 from pyomo_csg.learn.task import Task
 
 
@@ -85,7 +85,7 @@ class Charges:
     def forecasts(self) -> list[LocationScaleHead]:
         """Location and scale as each part tells."""
         rows = self._folds.rows
-        heads: Any = kept(
+        heads: Any = train_or_restore(
             self._task,
             "forecast",
             [new_head(self._task) for _ in rows],

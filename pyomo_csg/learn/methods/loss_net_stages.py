@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import nn
 
+from pyomo_csg.learn.checkpoint import restore_network
 from pyomo_csg.learn.networks.loss_net import LossNet, Samples, blank_loss_nets
-from pyomo_csg.learn.stored_networks import restored
 from pyomo_csg.learn.task import Task
 
 
@@ -48,7 +48,7 @@ def kept_followed(
     arrays = task.checkpoint.stage(stage, compute, journal=task.journal)
     members, (new,) = range(len(start)), blank_loss_nets(task, 1, stage)
     return Followed(
-        [restored(start[s], arrays, f"{s}.") for s in members],
-        [restored(new, arrays, f"net {s}.") for s in members],
+        [restore_network(start[s], arrays, f"{s}.") for s in members],
+        [restore_network(new, arrays, f"net {s}.") for s in members],
         [Samples(*(arrays[f"samples {s}.{i}"] for i in range(4))) for s in members],
     )

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.location_scale import fit_location_scale, new_head
 from pyomo_csg.learn.networks.linear_nets import Linear
 from pyomo_csg.learn.networks.task_nets import (
@@ -18,7 +19,6 @@ from pyomo_csg.learn.networks.task_nets import (
     LocationScaleHead,
     evaluating,
 )
-from pyomo_csg.learn.stored_networks import kept
 from pyomo_csg.learn.task import Task
 
 
@@ -59,7 +59,7 @@ def network_of(network: Any, task: Task) -> tuple[Any, Any]:
 def _fitted_head(task: Task) -> LocationScaleHead:
     """Return location and scale as the history tells them."""
     rows = [np.arange(len(task.history))]
-    heads: Any = kept(
+    heads: Any = train_or_restore(
         task,
         "location-scale forecast",
         [new_head(task)],

@@ -13,6 +13,7 @@ import pyomo.environ as pyo
 from torch import nn
 
 from pyomo_csg.errors import CsgError
+from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.conditional_samplers import Charges
 from pyomo_csg.learn.distributions.copula_forest import enlarged
 from pyomo_csg.learn.distributions.location_scale import residuals_of
@@ -27,7 +28,6 @@ from pyomo_csg.learn.networks.task_nets import LocationScaleHead
 from pyomo_csg.learn.selection.folds import Folds, held_out_once
 from pyomo_csg.learn.selection.scoring import best_of
 from pyomo_csg.learn.selection.starting_points import new_atoms, new_constants
-from pyomo_csg.learn.stored_networks import kept
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule
 from pyomo_csg.solve import Oracle
@@ -208,7 +208,7 @@ class Candidates:
             )
             return direct.train(bodies, self._folds.rows, name)
 
-        return self._candidate(name, kept(self._task, name, bodies, train))
+        return self._candidate(name, train_or_restore(self._task, name, bodies, train))
 
     def _from_one(self, mmd: Candidate) -> Candidate:
         """Networks of one scenario on the task loss, then of as many as are wanted.
@@ -299,7 +299,7 @@ class Candidates:
             )
             return direct.train(bodies, rows, f"{name} starts", schedule)
 
-        trained = kept(task, f"{name} starts", bodies, train)
+        trained = train_or_restore(task, f"{name} starts", bodies, train)
         best = [
             best_of(
                 task,
@@ -347,7 +347,7 @@ class Candidates:
             direct = Direct(task, likely, heads, draws=draws, together=together)
             return direct.train(bodies, rows, name, schedule)
 
-        return kept(task, name, bodies, train)
+        return train_or_restore(task, name, bodies, train)
 
     @cached_property
     def _relaxed(self) -> Oracle:
@@ -390,7 +390,7 @@ class Candidates:
         # A fifth of few pairs, held out once, is too little to say when to stop.
         once = held_out_once(task) and not task.history.panels
         held_out = None if once else folds.held_out
-        return kept(
+        return train_or_restore(
             task,
             name,
             bodies,

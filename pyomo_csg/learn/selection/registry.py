@@ -11,6 +11,7 @@ import torch
 from sklearn.model_selection import train_test_split
 from torch import nn
 
+from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.samplers import Alike, Own, forest_weights
 from pyomo_csg.learn.learned import Found
 from pyomo_csg.learn.methods.direct import Direct
@@ -30,7 +31,6 @@ from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.auto import compared, learn_auto
 from pyomo_csg.learn.selection.folds import Folds, folds_without, row_numbers
 from pyomo_csg.learn.selection.scoring import true_losses
-from pyomo_csg.learn.stored_networks import kept
 from pyomo_csg.learn.task import Task
 
 _HOLDOUT = 0.2
@@ -87,7 +87,7 @@ class Method:
         start = [body for _ in self._grid for body in mmd]
         rows = self._folds.rows * len(self._grid)
         if self._name == "direct":
-            bodies = kept(
+            bodies = train_or_restore(
                 self._task, self._name, start, lambda: self._direct(start, rows)
             )
             best, contest, held_out = self._best(bodies, mmd)
@@ -147,7 +147,7 @@ class Method:
             new_body(task, self._kind, free_outcomes(task, rows), task.rng("mmd"))
             for rows in folds.rows
         ]
-        return kept(
+        return train_or_restore(
             task,
             "mmd",
             bodies,
