@@ -16,8 +16,8 @@ from torch import nn
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
 from pyomo_csg.decisions.decision import Decision
-from pyomo_csg.learn.learned import Learned
-from pyomo_csg.learn.networks.domains import omega_of
+from pyomo_csg.learn.learned import FitResult
+from pyomo_csg.learn.networks.domains import build_omega
 from pyomo_csg.learn.networks.task_nets import (
     Constant,
     Feedforward,
@@ -52,12 +52,12 @@ def learned_for(
     """Return what learning might have found, with random weights."""
     torch.manual_seed(seed)
     two_stage = csg.TwoStageModel(model)
-    omega = omega_of(two_stage, np.asarray(outcomes, dtype=float))
+    omega = build_omega(two_stage, np.asarray(outcomes, dtype=float))
     rng = np.random.default_rng(seed)
     center, spread = rng.normal(size=shape[-1]), rng.uniform(0.5, 2, shape[-1])
     network = TaskNet(body(), (head or OmegaHead)(omega), center, spread)
     summary = {**SUMMARY, "context_shape": list(shape)}
-    return Learned(network, "mmd", summary, LOG, names, reach)
+    return FitResult(network, "mmd", summary, LOG, names, reach)
 
 
 def papers(**options):
@@ -268,7 +268,7 @@ def infeasible_beyond(limit=10.0):
             return x[:, None]
 
     class Plain(OmegaHead):
-        def place(self, free, frame):
+        def outcomes(self, free, frame):
             return free
 
     learned = learned_for(model, Itself, [[1.0], [limit]], (1,), head=Plain, reach=1e6)
@@ -438,7 +438,7 @@ def test_the_report_tells_which_settings_of_a_search_won():
 
 def test_a_report_makes_do_with_what_there_is():
     learned = papers()
-    bare = Learned(learned.network, "static", {}, reach=3.0)
+    bare = FitResult(learned.network, "static", {}, reach=3.0)
     policy = Policy(newsvendor.build(), bare)
     lines = [" ".join(line.split()) for line in policy.report().splitlines()]
     assert lines == [

@@ -17,7 +17,7 @@ from torch import nn
 
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
-from pyomo_csg.learn.learned import Learned
+from pyomo_csg.learn.learned import FitResult
 from pyomo_csg.learn.networks.task_nets import Constant, LocationScaleHead
 from pyomo_csg.policy import saving
 from pyomo_csg.policy.policy import Policy
@@ -159,7 +159,9 @@ def test_numpy_numbers_and_odd_objects_in_what_is_told_are_taken(tmp_path):
     learned.summary.update(
         settings={"kernel": len, "grid": np.arange(2), "rate": np.float64(0.1)}
     )
-    policy = Policy(newsvendor.build(), Learned(*list(vars(learned).values())[:3], log))
+    policy = Policy(
+        newsvendor.build(), FitResult(*list(vars(learned).values())[:3], log)
+    )
     policy.save(tmp_path / "policy.csg")
     again = load(tmp_path / "policy.csg", newsvendor.build())
     settings = again.learned.summary["settings"]
@@ -171,7 +173,7 @@ def test_numpy_numbers_and_odd_objects_in_what_is_told_are_taken(tmp_path):
 def test_a_long_history_is_thinned_to_its_last_row(tmp_path):
     learned = papers()
     log = pd.DataFrame({"step": range(9001), "loss": np.linspace(1, 0, 9001)})
-    policy = Policy(newsvendor.build(), Learned(learned.network, "mmd", {}, log))
+    policy = Policy(newsvendor.build(), FitResult(learned.network, "mmd", {}, log))
     policy.save(tmp_path / "policy.csg")
     kept = load(tmp_path / "policy.csg", newsvendor.build()).history
     assert 1000 < len(kept) <= 2000

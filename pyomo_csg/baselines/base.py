@@ -11,9 +11,9 @@ from pyomo.core.base.block import BlockData
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.history import history_of
-from pyomo_csg.learn.networks.domains import omega_of
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.history import read_history
+from pyomo_csg.learn.networks.domains import build_omega
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
 from pyomo_csg.validation import seed_problems
@@ -77,10 +77,10 @@ class Baseline(Decider):
         self._refuse(*seed_problems(seed), *unknown)
         super().__init__(model, **settings)
         self.seed = int(seed)
-        self.history = history_of(self.two_stage, data, context)
+        self.history = read_history(self.two_stage, data, context)
         self.context_shape = self.history.contexts.shape[1:]
         self.context_names = self.history.context_names
-        omega = omega_of(self.two_stage, self.history.outcomes)
+        omega = build_omega(self.two_stage, self.history.outcomes)
         self._lower, self._upper = omega.lower.numpy(), omega.upper.numpy()
 
     def _project(self, outcomes: np.ndarray) -> np.ndarray:
@@ -89,7 +89,7 @@ class Baseline(Decider):
 
     def _task(self) -> Task:
         """Return what the parts of csg.fit learn with, for one scenario."""
-        return Task(self.oracle, self.history, 1, FitConfig(), self.seed, Journal())
+        return Task(self.oracle, self.history, 1, FitConfig(), self.seed, TrainingLog())
 
     def _refuse(self, *problems: str) -> None:
         """Raise one DataError for all problems, if there are any."""

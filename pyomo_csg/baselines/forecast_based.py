@@ -25,10 +25,10 @@ from pyomo_csg.baselines.weighted_saa import Conditional
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.location_scale import fit_location_scale
 from pyomo_csg.learn.distributions.samplers import Forest, features_of
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import LocationScale, LocationScaleHead
-from pyomo_csg.learn.networks.user_network import network_of
-from pyomo_csg.learn.random_state import one_thread
+from pyomo_csg.learn.networks.user_network import resolve_network
+from pyomo_csg.learn.random_state import single_threaded
 from pyomo_csg.learn.task import Task
 from pyomo_csg.validation import is_whole
 
@@ -110,10 +110,14 @@ def forecasts_of(
         If what the user gave does not answer with (n, p) finite numbers.
     """
     if isinstance(forecast, LocationScale):
-        _, head = network_of(forecast, task)
+        _, head = resolve_network(forecast, task)
         return [_of_head(head, True)] * len(rows)
-    with one_thread():
-        if task.history.panels and isinstance(forecast, str) and forecast == "network":
+    with single_threaded():
+        if (
+            task.history.has_panels
+            and isinstance(forecast, str)
+            and forecast == "network"
+        ):
             heads = fit_location_scale(task, rows, "forecast")
             return [_of_head(head, scaled) for head in heads]
         contexts, outcomes = task.history.contexts, task.history.outcomes
@@ -144,7 +148,7 @@ def _learned(
 ) -> Function:
     """Return a prediction of targets (m, p)."""
     if isinstance(kind, str) and kind == "forest":
-        forest = Forest(contexts, targets / spread_of(targets), seed)
+        forest = Forest(contexts, targets / standard_spread(targets), seed)
         return lambda x: forest.weights(x) @ targets
     regressor, numbers = _regressor(kind, seed), targets.shape[1]
     try:
@@ -183,7 +187,7 @@ def _scale(kind: Any, contexts: np.ndarray, errors: np.ndarray, seed: int) -> Fu
     The logarithm is predicted, so that a scale is above zero; it stays between the least
     and the largest of the history, for beyond there is no ground.
     """
-    sizes = np.maximum(np.abs(errors), _LEAST_ERROR * spread_of(errors))
+    sizes = np.maximum(np.abs(errors), _LEAST_ERROR * standard_spread(errors))
     logarithm = _learned(kind, contexts, np.log(sizes), seed)
     seen = logarithm(contexts)
     low, high = seen.min(axis=0), seen.max(axis=0)
@@ -355,7 +359,7 @@ class Residuals(Conditional):
         """Return the rows to learn from and those held out, fold by fold."""
         if folds is None:
             return []
-        n, shuffle = len(self.history), not self.history.panels
+        n, shuffle = len(self.history), not self.history.has_panels
         seed = self.seed if shuffle else None
         return list(
             KFold(min(folds, n), shuffle=shuffle, random_state=seed).split(range(n))

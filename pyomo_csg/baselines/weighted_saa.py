@@ -15,7 +15,7 @@ from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.reduction import forward_selection, kmeans
 from pyomo_csg.decisions.decider import PerContext
 from pyomo_csg.learn.distributions.samplers import Forest, features_of
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.solve import Solution
 from pyomo_csg.validation import is_one_of, is_whole
 
@@ -56,7 +56,7 @@ class Conditional(Baseline):
         super().__init__(model, data, **settings)
         self._count, self._reduction = scenarios, reduction
         raw = units == "raw"
-        self._unit = 1.0 if raw else spread_of(self.history.outcomes)
+        self._unit = 1.0 if raw else standard_spread(self.history.outcomes)
         if scenarios is not None:
             self.name = f"{self.name}, K={scenarios} by {reduction}"
 
@@ -197,7 +197,7 @@ class ForestWeighted(Conditional):
     def __init__(self, model: BlockData, data: Any, **options: Any):
         super().__init__(model, data, **options)
         outcomes = self.history.outcomes
-        targets = outcomes / spread_of(outcomes)
+        targets = outcomes / standard_spread(outcomes)
         self._forest = Forest(self.history.contexts, targets, self.seed)
 
     def _law(self, contexts: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -262,7 +262,7 @@ class NeighbourWeighted(Conditional):
                 "number of pairs, or 'auto'"
             )
         features = features_of(self.history.contexts)
-        self._spread = spread_of(features)
+        self._spread = standard_spread(features)
         self._nearest = NearestNeighbors().fit(features / self._spread)
         self.neighbours = int(neighbours) if whole else self._best()
 
@@ -282,7 +282,7 @@ class NeighbourWeighted(Conditional):
         near = self._nearest.kneighbors(
             n_neighbors=min(n // 2, _MOST), return_distance=False
         )[rows]
-        outcomes = self.history.outcomes / spread_of(self.history.outcomes)
+        outcomes = self.history.outcomes / standard_spread(self.history.outcomes)
         return int(energy_scores(outcomes[near], outcomes[rows]).argmin()) + 1
 
 

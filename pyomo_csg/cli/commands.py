@@ -17,7 +17,7 @@ from pyomo_csg.cli.model_file import load_model
 from pyomo_csg.cli.table_files import check_output_path, read_table, write_table
 from pyomo_csg.errors import DataError, ModelError, ProblemsError, SolveError, shortlist
 from pyomo_csg.learn.columns import ENCODINGS
-from pyomo_csg.learn.history import history_of
+from pyomo_csg.learn.history import read_history
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.annotation import UNCERTAIN, annotated
@@ -92,7 +92,7 @@ def check(given: Any) -> int:
 def _check_table(given: Any, two_stage: Any) -> None:
     table = read_table(given.data)
     if two_stage is not None:
-        history = history_of(two_stage, table, given.context)
+        history = read_history(two_stage, table, given.context)
         names = ", ".join(history.context_names or ())
         print(f"  {len(history)} pairs in '{given.data}', by context: {names}")
 

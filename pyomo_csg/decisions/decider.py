@@ -16,7 +16,7 @@ from tqdm import tqdm
 from pyomo_csg.decisions.decision import Decision
 from pyomo_csg.errors import SolveError
 from pyomo_csg.learn.columns import LARGEST
-from pyomo_csg.learn.history import context_batch
+from pyomo_csg.learn.history import read_contexts
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel
 
@@ -202,7 +202,7 @@ class Decider(ABC):
             and (np.abs(x) < LARGEST).all()
         ):
             return np.array(x)[None], True  # fast path for the most common call
-        return context_batch(x, self.context_shape, self.context_names)
+        return read_contexts(x, self.context_shape, self.context_names)
 
     def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
         """Return the solutions for all contexts, in one batch if K is the same."""

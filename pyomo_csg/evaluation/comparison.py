@@ -15,8 +15,8 @@ from sklearn.model_selection import KFold
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.samplers import features_of
-from pyomo_csg.learn.history import History, context_batch, history_of
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.history import History, read_contexts, read_history
+from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.selection.scoring import costs_of
 from pyomo_csg.solve import Oracle
 
@@ -132,8 +132,8 @@ def pairs_for(policy: Decider, data: Any) -> History:
     """Return pairs whose contexts are those that a policy reads; else a DataError."""
     names = None if policy.context_names is None else list(policy.context_names)
     framed = any(isinstance(d, pd.DataFrame) for d in (data, *_first(data)))
-    pairs = history_of(policy.two_stage, data, names if framed else None)
-    context_batch(pairs.contexts, policy.context_shape, policy.context_names)
+    pairs = read_history(policy.two_stage, data, names if framed else None)
+    read_contexts(pairs.contexts, policy.context_shape, policy.context_names)
     return pairs
 
 
@@ -167,7 +167,7 @@ def _splits(
         yield past, everything
         return
     count = min(_FOLDS, len(pairs))
-    shuffled = not pairs.panels  # which overlap in time
+    shuffled = not pairs.has_panels  # which overlap in time
     folds = KFold(count, shuffle=shuffled, random_state=0 if shuffled else None)
     for others, rows in folds.split(everything):
         yield History(pairs.contexts[others], pairs.outcomes[others]), rows
@@ -176,7 +176,7 @@ def _splits(
 def _forecast(learned: History, contexts: np.ndarray) -> np.ndarray:
     """Return mean outcomes (n, p) after contexts."""
     forest = RandomForestRegressor(_TREES, min_samples_leaf=_LEAF, random_state=0)
-    unit = spread_of(learned.outcomes)  # so that all numbers count alike
+    unit = standard_spread(learned.outcomes)  # so that all numbers count alike
     targets = learned.outcomes / unit
     forest.fit(
         features_of(learned.contexts),

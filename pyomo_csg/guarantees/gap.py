@@ -19,7 +19,7 @@ from pyomo_csg.guarantees.holdout import costs_of, pairs_of
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.distributions.samplers import features_of
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.validation import (
     is_one_of,
     is_whole,
@@ -157,7 +157,7 @@ def _groups(pairs: History, size: int, rival: str, seed: int) -> np.ndarray:
     order = np.random.default_rng(seed).permutation(len(pairs))[: count * size]
     if rival == NEIGHBOURS:
         features = features_of(pairs.contexts)
-        order = _sorted_by_place(features / spread_of(features), order, count)
+        order = _sorted_by_place(features / standard_spread(features), order, count)
     return order.reshape(count, size)
 
 

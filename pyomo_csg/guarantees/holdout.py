@@ -9,7 +9,7 @@ import pandas as pd
 
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.history import History, history_of
+from pyomo_csg.learn.history import History, read_history
 
 
 def pairs_of(policy: Decider, data: Any) -> History:
@@ -27,7 +27,7 @@ def pairs_of(policy: Decider, data: Any) -> History:
     """
     refuse_stranger("policy", policy)
     named = policy.context_names is not None and _has_names(data)
-    found = history_of(
+    found = read_history(
         policy.two_stage, data, list(policy.context_names or ()) if named else None
     )
     shape = found.contexts.shape[1:]
@@ -51,7 +51,7 @@ def halves(pairs: History, seed: int) -> tuple[History, np.ndarray]:
     Halves are taken at random; of panels, the earlier and the later.
     """
     order = np.arange(len(pairs))
-    if not pairs.panels:
+    if not pairs.has_panels:
         order = np.random.default_rng(seed).permutation(order)
     middle = len(order) // 2
     return take(pairs, order[:middle]), order[middle:]

@@ -19,7 +19,7 @@ from pyomo_csg.guarantees.holdout import (
     take,
 )
 from pyomo_csg.guarantees.rivals import Forecast, SampleAverage
-from pyomo_csg.learn.history import context_batch
+from pyomo_csg.learn.history import read_contexts
 from pyomo_csg.stages.inputs import Doors, batch_of_scenarios, batch_of_weights
 from pyomo_csg.validation import seed_problems
 
@@ -186,7 +186,7 @@ def _case_costs(
 ) -> list[float]:
     """Return mean costs under one law: on its mean, the policy's, the best, foreseen."""
     oracle, sense = policy.oracle, int(policy.two_stage.sense)
-    context, _ = context_batch(context, policy.context_shape, policy.context_names)
+    context, _ = read_contexts(context, policy.context_shape, policy.context_names)
     doors = Doors(f"The law does not fit '{policy.two_stage.model.name}'")
     law = doors.check("outcomes", batch_of_scenarios, policy.two_stage, outcomes)
     shares = doors.check("weights", batch_of_weights, weights, law)

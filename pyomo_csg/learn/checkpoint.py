@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from pyomo_csg.learn.progress import Journal
+    from pyomo_csg.learn.progress import TrainingLog
     from pyomo_csg.learn.task import Task
 
 logger = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class Checkpoint:
         compute: Callable[[], Mapping[str, np.ndarray | Tensor]],
         *,
         note: str | None = None,
-        journal: Journal | None = None,
+        log: TrainingLog | None = None,
     ) -> Arrays:
         """Return a stage's arrays: read if they are whole on disk, else computed and kept.
 
@@ -135,7 +135,7 @@ class Checkpoint:
         note : str, optional
             What the stage depends on, such as a digest. Arrays that were kept with
             another note are computed anew.
-        journal : Journal, optional
+        log : TrainingLog, optional
             Entries that ``compute`` writes are kept, too, and written again when the
             stage is read.
 
@@ -150,14 +150,14 @@ class Checkpoint:
         kept = self._folder.read(parts, note or "")
         if kept is not None:
             arrays, entries = kept
-            if journal is not None:
+            if log is not None:
                 for entry in entries:
-                    journal.note(**entry)
+                    log.record(**entry)
             return arrays
-        first = 0 if journal is None else len(journal.entries)
+        first = 0 if log is None else len(log.entries)
         arrays = _plain(compute())
-        entries = [] if journal is None else journal.entries[first:]
-        if journal is None or journal.cut is None:  # else with more time there is more
+        entries = [] if log is None else log.entries[first:]
+        if log is None or log.stopped_in is None:  # else with more time there is more
             self._folder.write(parts, arrays, note or "", entries)
         return arrays
 
@@ -180,7 +180,7 @@ def train_or_restore(
             for name, value in network.state_dict().items()
         }
 
-    arrays = task.checkpoint.stage(stage, compute, journal=task.journal)
+    arrays = task.checkpoint.stage(stage, compute, log=task.log)
     return [restore_network(net, arrays, f"{s}.") for s, net in enumerate(networks)]
 
 
@@ -232,7 +232,7 @@ class _Folder:
             raise self._error([f"{what}; {_ANEW}"]) from error
 
     def read(self, parts: tuple[str, ...], note: str) -> tuple[Arrays, list] | None:
-        """Return a stage's arrays and journal entries; None if it is to be computed."""
+        """Return a stage's arrays and log entries; None if it is to be computed."""
         if self._lock is None:
             raise RuntimeError("a checkpoint is used within its with statement")
         file = self._file(parts)
@@ -336,7 +336,7 @@ def _read(file: Path) -> tuple[Arrays, dict[str, Any]]:
         raise ValueError("it does not say what it is")
     for entry in about["journal"]:
         if not {"stage", "step"} <= entry.keys():
-            raise ValueError("its journal is not one")
+            raise ValueError("its log entries are not valid")
     return arrays, about
 
 

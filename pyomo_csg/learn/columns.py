@@ -165,10 +165,10 @@ def _kind(value: Any) -> str:
         return _DATES
     if isinstance(value, int):
         return "integers too large for a float"
-    return type_of(value)
+    return describe_type(value)
 
 
-def type_of(value: Any) -> str:
+def describe_type(value: Any) -> str:
     """Return what a value is, in words."""
     name = "array" if isinstance(value, np.ndarray) else type(value).__name__
     article = "an" if name[0] in "aeioAEIO" else "a"

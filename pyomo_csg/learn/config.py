@@ -15,7 +15,7 @@ from torch import nn
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.distances import KERNELS, METRICS
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.linear_nets import Linear
 from pyomo_csg.learn.networks.task_nets import LocationScale
 from pyomo_csg.validation import (
@@ -145,7 +145,7 @@ class FitConfig:
             raise DataError("The settings do not fit", problems)
 
 
-def config_of(config: Any) -> FitConfig:
+def read_config(config: Any) -> FitConfig:
     """Return a FitConfig from one, from a mapping, or from None."""
     if config is None:
         return FitConfig()
@@ -198,7 +198,7 @@ _BODIES = ("mlp", "lstm", "linear", "constant", "location-scale")
 _OR_AUTO = ", or 'auto'"
 
 
-def checked(
+def validate_fit_arguments(
     scenarios: Any,
     method: Any,
     regularization: Any,
@@ -236,7 +236,7 @@ def checked(
         problems += positive_problems(seconds=seconds)
     settings = FitConfig()
     try:
-        settings = config_of(config)
+        settings = read_config(config)
     except DataError as error:
         problems += error.problems
     if settings.device == "cuda" and not torch.cuda.is_available():
@@ -249,7 +249,7 @@ def checked(
     return settings
 
 
-def refuse_more_than_pairs(scenarios: int | str, pairs: int) -> None:
+def check_scenario_count(scenarios: int | str, pairs: int) -> None:
     """Refuse more scenarios than there are pairs to tell them from."""
     if isinstance(scenarios, int) and scenarios > pairs:
         found = f"scenarios is {scenarios}, but there are {pairs} pairs to learn from"
@@ -278,7 +278,7 @@ def _regularization_problems(method: Any, regularization: Any) -> list[str]:
     return [] if real and 0 <= number < np.inf else [f"{found}; {wanted}"]
 
 
-def regularization_of(given: Any) -> float | str:
+def parse_regularization(given: Any) -> float | str:
     """Return lambda: a number, ``'auto'``, or a text relative to the MMD loss."""
     if not isinstance(given, str):
         return float(given)
@@ -310,7 +310,7 @@ def with_bandwidth(config: FitConfig, outcomes: np.ndarray) -> FitConfig:
     """
     if config.bandwidth is not None or not is_one_of(config.kernel, tuple(METRICS)):
         return config
-    unit = 1.0 if config.units == "raw" else spread_of(outcomes)
+    unit = 1.0 if config.units == "raw" else standard_spread(outcomes)
     metric = METRICS[str(config.kernel)]
     return replace(config, bandwidth=median_distance(outcomes / unit, metric))
 

@@ -18,7 +18,7 @@ from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.distances import trainable_kernel_of
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.linear_nets import Linear
-from pyomo_csg.learn.networks.task_nets import FromFunction, LocationScale
+from pyomo_csg.learn.networks.task_nets import FunctionModule, LocationScale
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
 
@@ -108,7 +108,7 @@ def _describe_network(network: Any, history: History) -> str:
             for part in (network.location, network.scale)
         )
         return f"LocationScale({', '.join(parts)})"
-    if isinstance(network, FromFunction):
+    if isinstance(network, FunctionModule):
         try:
             return f"function {_digest(network(torch.as_tensor(history.contexts)))}"
         except _FAULTS:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.errors import shortlist
-from pyomo_csg.learn.columns import Side, type_of
+from pyomo_csg.learn.columns import Side, describe_type
 from pyomo_csg.stages.inputs import Doors, faults
 from pyomo_csg.stages.two_stage import TwoStageModel
 
@@ -50,7 +50,7 @@ class History:
         return len(self.outcomes)
 
     @property
-    def panels(self) -> bool:
+    def has_panels(self) -> bool:
         """Whether a context is a panel (W, d) and not a vector (d,)."""
         return self.contexts.ndim == 3
 
@@ -63,7 +63,7 @@ class History:
         return digest.hexdigest()
 
 
-def history_of(two_stage: TwoStageModel, data: Any, context: Any = None) -> History:
+def read_history(two_stage: TwoStageModel, data: Any, context: Any = None) -> History:
     """Return pairs as arrays, or raise one DataError that lists all that is off.
 
     Rows without a label and columns without a name are counted from 0.
@@ -90,7 +90,7 @@ def history_of(two_stage: TwoStageModel, data: Any, context: Any = None) -> Hist
     >>> import pyomo_csg as csg
     >>> from models import newsvendor
     >>> frame = pd.DataFrame({"demand": [15.0, 14.8], "rain": [False, True]})
-    >>> history = history_of(csg.TwoStageModel(newsvendor.build()), frame)
+    >>> history = read_history(csg.TwoStageModel(newsvendor.build()), frame)
     >>> history.context_names, history.contexts.tolist(), history.outcomes.tolist()
     (('rain',), [[0.0], [1.0]], [[15.0], [14.8]])
     """
@@ -109,7 +109,7 @@ def history_of(two_stage: TwoStageModel, data: Any, context: Any = None) -> Hist
     return History(contexts.stacked(), outcomes.stacked(), contexts.names)
 
 
-def context_batch(
+def read_contexts(
     contexts_like: Any, shape: tuple[int, ...], names: tuple[str, ...] | None
 ) -> tuple[np.ndarray, bool]:
     """Return contexts as an array (n, \\*shape), and whether it was a single one.
@@ -131,7 +131,7 @@ def context_batch(
 
     Examples
     --------
-    >>> context_batch({"rain": 1, "price": 2.5}, (2,), ("price", "rain"))
+    >>> read_contexts({"rain": 1, "price": 2.5}, (2,), ("price", "rain"))
     (array([[2.5, 1. ]]), True)
     """
     doors = Doors("The context does not fit those that were learned from")
@@ -173,7 +173,7 @@ def _sides(data: Any, names: list[str], context: Any, doors: Doors) -> _Sides:
 
 
 def _what_data_may_be(data: Any, names: list[str]) -> str:
-    given = type_of(data)
+    given = describe_type(data)
     if isinstance(data, tuple):
         given += f" of {len(data)}"
     return (
@@ -330,7 +330,7 @@ def _array(role: str, values: Any, expected: str, doors: Doors) -> np.ndarray | 
         doors.refuse(role, f"they are not an array of numbers: {error}; {expected}")
         return None
     if array.ndim == 0:
-        doors.refuse(role, f"{type_of(values)} was given; {expected}")
+        doors.refuse(role, f"{describe_type(values)} was given; {expected}")
         return None
     return array
 

@@ -13,14 +13,14 @@ from pyomo_csg.learn.networks.task_nets import TaskNet
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class MethodResult:
     """What a method finds on a task.
 
     Attributes
     ----------
     network : TaskNet
         Fitted to all rows.
-    contest : dict
+    comparison : dict
         What was compared on the way: as of :func:`pyomo_csg.learn.selection.auto.compared`.
     held_out : callable
         Returns losses (m,) on pairs that the network's like, fitted to other rows, had
@@ -30,7 +30,7 @@ class Found:
     """
 
     network: TaskNet
-    contest: dict[str, Any]
+    comparison: dict[str, Any]
     held_out: Callable[[], np.ndarray]
     decided: Callable[[], np.ndarray] | None = None
 
@@ -40,7 +40,7 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class FitResult:
     """A network, and how it came about.
 
     Attributes

@@ -22,7 +22,7 @@ class TimeUpError(Exception):
     """The time of a fit is up: what is there by now is all that there will be."""
 
 
-class Journal:
+class TrainingLog:
     """Tells how far a fit is, and keeps what it saw.
 
     Parameters
@@ -38,7 +38,7 @@ class Journal:
     Attributes
     ----------
     entries : list of dict
-    cut : str, optional
+    stopped_in : str, optional
         The stage in which the time was up.
     """
 
@@ -50,11 +50,11 @@ class Journal:
     ):
         self.progress, self._callback = progress, callback
         self.entries: list[dict[str, Any]] = []
-        self.cut: str | None = None
+        self.stopped_in: str | None = None
         self._end = math.inf if seconds is None else clock() + seconds
 
     @contextmanager
-    def stage(self, name: str, total: int, unit: str = "epoch") -> Iterator[Bar]:
+    def stage(self, name: str, total: int, unit: str = "epoch") -> Iterator[StageBar]:
         """Open a stage: a bar that closes with it.
 
         Raises
@@ -62,26 +62,26 @@ class Journal:
         TimeUpError
             If the time was up in an earlier one: the first stage of a fit begins.
         """
-        if self.cut is not None:
+        if self.stopped_in is not None:
             raise TimeUpError
         start = time.perf_counter()
         with tqdm(
             total=total, desc=name, unit=f" {unit}", disable=not self.progress
         ) as bar:
-            yield Bar(self, name, bar)
+            yield StageBar(self, name, bar)
         logger.info("%s took %.1f s", name, time.perf_counter() - start)
 
     def each(self, name: str, items: Sequence[Any], unit: str) -> Iterable[Any]:
         """Return items under a bar, also when the time is up."""
         return tqdm(items, desc=name, unit=f" {unit}", disable=not self.progress)
 
-    def look_at_clock(self, stage: str) -> None:
+    def check_time(self, stage: str) -> None:
         """Raise a TimeUpError in a stage if the time is up."""
         if clock() > self._end:
-            self.cut = self.cut or stage
+            self.stopped_in = self.stopped_in or stage
             raise TimeUpError
 
-    def note(self, stage: str, step: int, **numbers: Any) -> None:
+    def record(self, stage: str, step: int, **numbers: Any) -> None:
         """Keep an entry."""
         entry = {"stage": stage, "step": step, **numbers}
         self.entries.append(entry)
@@ -93,11 +93,11 @@ class Journal:
         return pd.DataFrame(self.entries)
 
 
-class Bar:
+class StageBar:
     """The bar of a stage that is under way."""
 
-    def __init__(self, journal: Journal, stage: str, bar: Any):
-        self._journal, self._stage, self._bar = journal, stage, bar
+    def __init__(self, log: TrainingLog, stage: str, bar: Any):
+        self._log, self._stage, self._bar = log, stage, bar
         self._step = 0
 
     def step(self, count: int = 1, **numbers: Any) -> None:
@@ -113,5 +113,5 @@ class Bar:
         if numbers:
             shown = {key: f"{value:.4g}" for key, value in numbers.items()}
             self._bar.set_postfix(shown, refresh=False)
-            self._journal.note(self._stage, self._step, **numbers)
-        self._journal.look_at_clock(self._stage)
+            self._log.record(self._stage, self._step, **numbers)
+        self._log.check_time(self._stage)

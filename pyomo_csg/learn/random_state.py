@@ -16,7 +16,7 @@ _lent = SharedChange(lambda: torch.random.fork_rng(devices=[]), _stream)
 
 
 @contextmanager
-def seeded(seed: int | np.random.Generator = 0) -> Iterator[None]:
+def torch_seed(seed: int | np.random.Generator = 0) -> Iterator[None]:
     """Let this thread alone draw, from a seed or one that is drawn; then put all back.
 
     For what is soon done, such as new weights.
@@ -28,7 +28,7 @@ def seeded(seed: int | np.random.Generator = 0) -> Iterator[None]:
 
 
 @contextmanager
-def seeded_at_first(number: int) -> Iterator[None]:
+def shared_torch_seed(number: int) -> Iterator[None]:
     """Seed, and put all back in the end, but let other threads draw meanwhile.
 
     For a descent, which takes long: only a module of a user's own draws in it, such as
@@ -55,7 +55,7 @@ _limit = SharedChange(_limited, process_wide_lock())
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def single_threaded() -> Iterator[None]:
     """Let all use one thread: the order of a sum, and so the policy, depends on it."""
     with _limit:
         torch.set_num_threads(1)  # of which each thread may have a number of its own

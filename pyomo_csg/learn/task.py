@@ -21,14 +21,14 @@ from pyomo_csg.learn.distributions.distances import (
 )
 from pyomo_csg.learn.distributions.samplers import evenly
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.networks.domains import Omega, omega_of, spread_of
+from pyomo_csg.learn.networks.domains import Omega, build_omega, standard_spread
 from pyomo_csg.learn.networks.task_nets import (
     OmegaHead,
     TaskNet,
-    evaluating,
-    scenarios_of,
+    eval_mode,
+    scenarios_from_output,
 )
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.solve import Oracle
 
 _SETS, _TRIED = 64, 256  # decisions and outcomes to rehearse
@@ -45,7 +45,7 @@ class Task:
         K.
     config : FitConfig
     seed : int
-    journal : Journal
+    log : TrainingLog
         Where progress is told and losses are kept.
     checkpoint : Checkpoint, optional
         Where finished stages are kept.
@@ -58,7 +58,7 @@ class Task:
     omega : Omega
     head : Head
         That of a free network; location-scale networks have their own.
-    unit : tensor (p,)
+    kernel_unit : tensor (p,)
         What the kernel divides outcomes by.
     """
 
@@ -69,24 +69,26 @@ class Task:
         scenarios: int,
         config: FitConfig,
         seed: int,
-        journal: Journal,
+        log: TrainingLog,
         checkpoint: Checkpoint | None = None,
     ):
         self.oracle, self.history, self.scenarios = oracle, history, scenarios
         config = with_bandwidth(config, history.outcomes)
-        self.config, self.seed, self.journal = config, seed, journal
+        self.config, self.seed, self.log = config, seed, log
         self.checkpoint = checkpoint or Checkpoint(None, {})
         self.center, self.spread = _scaling(history.contexts)
         self.contexts = torch.as_tensor((history.contexts - self.center) / self.spread)
         self.outcomes = torch.as_tensor(history.outcomes)
-        self.omega: Omega = omega_of(oracle.two_stage, history.outcomes)
+        self.omega: Omega = build_omega(oracle.two_stage, history.outcomes)
         self.head = OmegaHead(self.omega)
         numbers = history.outcomes.shape[1]
         self.kernel = trainable_kernel_of(config.kernel, numbers, config.bandwidth)
         raw = config.units == "raw"
-        self.unit = torch.ones_like(self.omega.spread) if raw else self.omega.spread
+        self.kernel_unit = (
+            torch.ones_like(self.omega.spread) if raw else self.omega.spread
+        )
 
-    def rehearse(self) -> None:
+    def warm_up_oracle(self) -> None:
         """Let the oracle find once what every batch of programs would find again."""
         outcomes, rng = self.history.outcomes, self.rng("rehearsal")
         picked = rng.integers(len(outcomes), size=(_SETS, self.scenarios))
@@ -99,7 +101,7 @@ class Task:
         other.scenarios = count
         return other
 
-    def with_pairs(self, contexts: np.ndarray, outcomes: np.ndarray) -> Task:
+    def with_rows(self, contexts: np.ndarray, outcomes: np.ndarray) -> Task:
         """Return the same task with more pairs to learn from, in the same units."""
         other = copy.copy(self)
         other.history = replace(
@@ -114,7 +116,7 @@ class Task:
         return other
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def output_shape(self) -> tuple[int, int]:
         """Of the free numbers that a body gives for a context."""
         numbers = self.history.outcomes.shape[1]
         return self.scenarios, numbers + (self.config.weights == "learned")
@@ -127,18 +129,18 @@ class Task:
         return "cuda" if torch.cuda.is_available() else "cpu"
 
     @property
-    def integer(self) -> bool:
+    def has_integers(self) -> bool:
         """Whether the model has integer variables, so that programs are slow."""
         return self.oracle.two_stage.integer
 
     @property
-    def integer_recourse(self) -> bool:
+    def has_integer_recourse(self) -> bool:
         """Whether some of them are recourse, so that costs are slow, too."""
         recourse = self.oracle.two_stage.recourse_variables
         return any(not v.is_continuous() for v in recourse)
 
     @cached_property
-    def loss_unit(self) -> float:
+    def cost_scale(self) -> float:
         """The standard deviation of the costs of one sensible decision."""
         middle = np.median(self.history.outcomes, axis=0)
         found = self.oracle.solve(
@@ -161,28 +163,31 @@ class Task:
         """Return random numbers of a stage's own: the same whatever ran before it."""
         return np.random.default_rng([self.seed, zlib.crc32(stage.encode())])
 
-    def mmd(
+    def mmd_losses(
         self, scenarios: Tensor, weights: Tensor | None, rows: np.ndarray
     ) -> Tensor:
         """Return the MMD losses (...) of scenarios (..., K, p) on rows (...)."""
         outcomes = self.outcomes[torch.as_tensor(rows)]
         return mmd_loss(
-            scenarios / self.unit, outcomes / self.unit, weights, self.kernel
+            scenarios / self.kernel_unit,
+            outcomes / self.kernel_unit,
+            weights,
+            self.kernel,
         )
 
     def network(self, body: nn.Module, head: Any = None) -> TaskNet:
         """Return the Task-Net with this body."""
         return TaskNet(body, head or self.head, self.center, self.spread)
 
-    def scenarios_on(
+    def generate_scenarios(
         self, body: nn.Module, rows: np.ndarray, head: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K) of a body on some rows."""
         head = head or self.head
-        with torch.no_grad(), evaluating(body):
+        with torch.no_grad(), eval_mode(body):
             raw = torch.as_tensor(self.history.contexts[rows])
             free = body(self.contexts[torch.as_tensor(rows)])
-            found = scenarios_of(free, head, head.frame(raw))
+            found = scenarios_from_output(free, head, head.context_terms(raw))
         return found[0].numpy(), found[1].numpy()
 
     def solver_weights(self, weights: np.ndarray) -> np.ndarray | None:
@@ -192,4 +197,4 @@ class Task:
 
 def _scaling(contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     axes: Sequence[int] = tuple(range(contexts.ndim - 1))
-    return contexts.mean(axis=tuple(axes)), spread_of(contexts)
+    return contexts.mean(axis=tuple(axes)), standard_spread(contexts)

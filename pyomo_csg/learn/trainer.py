@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.progress import TimeUpError
-from pyomo_csg.learn.random_state import seeded_at_first
+from pyomo_csg.learn.random_state import shared_torch_seed
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Schedule:
         return max(1, math.ceil(max(map(len, rows)) / self.batch))
 
 
-def descend(
+def train_ensemble(
     ensemble: Ensemble,
     loss: Callable[[np.ndarray], Tensor],
     rows: Sequence[np.ndarray],
@@ -77,7 +77,7 @@ def descend(
         Takes the epoch's number, from 1, and the members' losses (S,) in it.
     """
     # For modules that draw, such as Dropout; the order of rows is the same.
-    with seeded_at_first(int(rng.spawn(1)[0].integers(2**31))):
+    with shared_torch_seed(int(rng.spawn(1)[0].integers(2**31))):
         _descend(ensemble, loss, rows, schedule, rng, after_epoch)
 
 
@@ -101,7 +101,7 @@ def _descend(
         nonlocal counted, step
         for epoch in range(1, schedule.epochs + 1):
             losses = np.zeros(len(ensemble))
-            for batch in batches(rows, schedule.batch, steps, rng):
+            for batch in row_batches(rows, schedule.batch, steps, rng):
                 optimizer.zero_grad()
                 found = loss(batch)
                 found.sum().backward()
@@ -123,7 +123,7 @@ def _descend(
         ensemble.load(mean)
 
 
-def batches(
+def row_batches(
     rows: Sequence[np.ndarray], size: int, steps: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return rows (steps, S, size) in random order; a member with fewer begins again."""

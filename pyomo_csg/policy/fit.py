@@ -14,17 +14,17 @@ from pyomo.core.base.block import BlockData
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import (
     FitConfig,
-    checked,
-    refuse_more_than_pairs,
-    regularization_of,
+    check_scenario_count,
+    parse_regularization,
+    validate_fit_arguments,
     with_bandwidth,
 )
 from pyomo_csg.learn.fingerprints import fit_identity, package_versions
-from pyomo_csg.learn.history import History, history_of
-from pyomo_csg.learn.learned import Found, Learned
-from pyomo_csg.learn.networks.user_network import network_of
-from pyomo_csg.learn.progress import Callback, Journal
-from pyomo_csg.learn.random_state import one_thread
+from pyomo_csg.learn.history import History, read_history
+from pyomo_csg.learn.learned import FitResult, MethodResult
+from pyomo_csg.learn.networks.user_network import resolve_network
+from pyomo_csg.learn.progress import Callback, TrainingLog
+from pyomo_csg.learn.random_state import single_threaded
 from pyomo_csg.learn.selection.hyperparameter_search import (
     COUNTS,
     search,
@@ -122,18 +122,18 @@ def fit(
     >>> policy.scenarios([0.0, 0.0]).shape
     (2, 1)
     """
-    settings = checked(
+    settings = validate_fit_arguments(
         scenarios, method, regularization, seed, network, config, callback, seconds
     )
     seed, scenarios = int(seed), scenarios if scenarios == "auto" else int(scenarios)
     oracle = Oracle(model, solver, executor, workers, options)
-    history = history_of(oracle.two_stage, data, context)
-    refuse_more_than_pairs(scenarios, len(history))
-    regularization = regularization_of(regularization)
+    history = read_history(oracle.two_stage, data, context)
+    check_scenario_count(scenarios, len(history))
+    regularization = parse_regularization(regularization)
     if isinstance(regularization, float) and method in ("static", "dynamic"):
         settings = replace(settings, units=settings.units or "raw")
     settings = with_bandwidth(settings, history.outcomes)
-    journal = Journal(progress, callback, seconds)
+    log = TrainingLog(progress, callback, seconds)
     identity = fit_identity(
         oracle,
         history,
@@ -146,7 +146,7 @@ def fit(
         solver=solver,
         **({"options": dict(options)} if options else {}),
     )
-    with one_thread(), Checkpoint(checkpoint, identity) as kept:
+    with single_threaded(), Checkpoint(checkpoint, identity) as kept:
         fitter = _Fitter(
             oracle,
             history,
@@ -155,17 +155,17 @@ def fit(
             network,
             settings,
             seed,
-            journal,
+            log,
             kept,
         )
         count, found = fitter.fit(scenarios)
-    used = {**identity.pop("settings"), **found.contest.get("settings", {})}
+    used = {**identity.pop("settings"), **found.comparison.get("settings", {})}
     del identity["package_versions"]  # it is in the summary itself
-    learned = Learned(
+    learned = FitResult(
         found.network,
         method,
         {
-            **found.contest,
+            **found.comparison,
             "seed": seed,
             "pairs": len(history),
             "scenarios": count,
@@ -173,9 +173,9 @@ def fit(
             "settings": dict(sorted(used.items())),
             "package_versions": package_versions(),
             "identity": identity,
-            **_told(journal, found, seconds),
+            **_told(log, found, seconds),
         },
-        journal.table(),
+        log.table(),
         history.context_names,
         _reach(history, found),
     )
@@ -201,15 +201,15 @@ class _Fitter:
         network: Any,
         settings: FitConfig,
         seed: int,
-        journal: Journal,
+        log: TrainingLog,
         checkpoint: Checkpoint,
     ):
         self._oracle, self._history, self._method = oracle, history, method
         self._regularization, self._network = regularization, network
         self._settings, self._seed = settings, seed
-        self._journal, self._checkpoint = journal, checkpoint
+        self._log, self._checkpoint = log, checkpoint
 
-    def fit(self, scenarios: int | str) -> tuple[int, Found]:
+    def fit(self, scenarios: int | str) -> tuple[int, MethodResult]:
         """Return K and the fit."""
         if isinstance(scenarios, int):
             return scenarios, self._searched(scenarios, "")
@@ -217,23 +217,23 @@ class _Fitter:
         return smallest(
             counts,
             self._settings.seconds,
-            self._journal,
+            self._log,
             lambda count: self._searched(count, f"K={count}"),
             self._decide,
         )
 
-    def _searched(self, count: int, part: str) -> Found:
+    def _searched(self, count: int, part: str) -> MethodResult:
         if not self._settings.search:
             return self._one(count, self._settings, part)
         return search(
             self._settings,
-            space_of(self._method, self._network, self._history.panels),
+            space_of(self._method, self._network, self._history.has_panels),
             self._seed,
-            self._journal,
+            self._log,
             lambda settings, name: self._one(count, settings, f"{part} {name}"),
         )
 
-    def _one(self, count: int, settings: FitConfig, part: str) -> Found:
+    def _one(self, count: int, settings: FitConfig, part: str) -> MethodResult:
         checkpoint = self._checkpoint.within(part) if part else self._checkpoint
         task = Task(
             self._oracle,
@@ -241,13 +241,13 @@ class _Fitter:
             count,
             settings,
             self._seed,
-            self._journal,
+            self._log,
             checkpoint,
         )
-        kind, head = network_of(self._network, task)
+        kind, head = resolve_network(self._network, task)
         return learn(task, self._method, self._regularization, kind, head)
 
-    def _decide(self, found: Found) -> Any:
+    def _decide(self, found: MethodResult) -> Any:
         with torch.inference_mode():
             x = torch.as_tensor(self._history.contexts[:1])
             zeta, weights = found.network(x)
@@ -257,24 +257,26 @@ class _Fitter:
         )
 
 
-def _told(journal: Journal, found: Found, seconds: float | None) -> dict[str, Any]:
+def _told(
+    log: TrainingLog, found: MethodResult, seconds: float | None
+) -> dict[str, Any]:
     """Return what a report says of programs without an answer and of a fit cut short."""
     told: dict[str, Any] = {}
-    notes = list(found.contest.get("notes", ()))
-    unanswered = sum(entry.get("missing", 0) for entry in journal.entries)
+    notes = list(found.comparison.get("notes", ()))
+    unanswered = sum(entry.get("missing", 0) for entry in log.entries)
     if unanswered:
         told["unanswered"] = unanswered
-    if journal.cut is not None:
-        told["cut_short"] = journal.cut
+    if log.stopped_in is not None:
+        told["cut_short"] = log.stopped_in
         notes.append(
-            f"Cut short: the {seconds:g} seconds were up in stage '{journal.cut}', and "
-            f"'{found.contest['chosen']}' is the best so far. Give more seconds; with "
+            f"Cut short: the {seconds:g} seconds were up in stage '{log.stopped_in}', and "
+            f"'{found.comparison['chosen']}' is the best so far. Give more seconds; with "
             "the same checkpoint, finished stages need not be done again."
         )
     return {**told, "notes": notes} if notes else told
 
 
-def _reach(history: History, found: Found) -> float:
+def _reach(history: History, found: MethodResult) -> float:
     """Return how far contexts are from their mean at most."""
     center, spread = found.network.center.numpy(), found.network.spread.numpy()
     squares = ((history.contexts - center) / spread) ** 2

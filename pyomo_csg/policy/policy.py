@@ -16,8 +16,8 @@ from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.learned import Learned
-from pyomo_csg.learn.networks.numpy_inference import plain
+from pyomo_csg.learn.learned import FitResult
+from pyomo_csg.learn.networks.numpy_inference import numpy_generator
 from pyomo_csg.learn.networks.task_nets import Recurrent, TaskNet
 from pyomo_csg.solve import Solution
 
@@ -88,7 +88,7 @@ class Policy(Decider):
     def __init__(
         self,
         model: BlockData,
-        learned: Learned,
+        learned: FitResult,
         *,
         solver: str = "highs",
         options: Mapping[str, Any] | None = None,
@@ -105,7 +105,7 @@ class Policy(Decider):
         self._spread = self.network.spread.numpy(force=True)
         self.context_shape = _context_shape(learned)
         self.count, self._weighted = self._probed()
-        self._generate = plain(self.network) or self._by_torch
+        self._generate = numpy_generator(self.network) or self._by_torch
         rounding = _ROUNDING * (
             1 + np.abs(self._center / self._spread).max(initial=0.0)
         )
@@ -320,7 +320,7 @@ class Policy(Decider):
         return scenarios.shape[1], free.shape[-1] > numbers
 
 
-def _context_shape(learned: Learned) -> tuple[int, ...]:
+def _context_shape(learned: FitResult) -> tuple[int, ...]:
     """Return the shape of a context: as it was noted, or that of a vector."""
     numbers = len(learned.network.center)
     noted = learned.summary.get("context_shape")

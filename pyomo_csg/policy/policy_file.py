@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyomo_csg.errors import shortlist
 from pyomo_csg.learn.networks.architecture import custom_parts
-from pyomo_csg.learn.networks.domains import Omega, bounds_of
+from pyomo_csg.learn.networks.domains import Omega, domain_bounds
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.validation import is_number, is_whole
 
@@ -159,7 +159,7 @@ def domain_problems(omega: Omega, two_stage: TwoStageModel) -> Iterator[str]:
         Whose uncertain Params have the file's names.
     """
     lower, upper = omega.lower.numpy(), omega.upper.numpy()
-    low, high = bounds_of(two_stage, omega.spread.numpy())
+    low, high = domain_bounds(two_stage, omega.spread.numpy())
     for j in np.flatnonzero((low > lower) | (high < upper)):
         param = two_stage.uncertain_params[j]
         yield (

@@ -24,8 +24,12 @@ from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.learn.fingerprints import package_versions
-from pyomo_csg.learn.learned import Learned
-from pyomo_csg.learn.networks.architecture import custom_parts, describe, restore
+from pyomo_csg.learn.learned import FitResult
+from pyomo_csg.learn.networks.architecture import (
+    custom_parts,
+    describe_network,
+    restore_network,
+)
 from pyomo_csg.learn.networks.task_nets import LocationScale
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.policy.policy_file import (
@@ -174,7 +178,7 @@ def _content(policy: Policy) -> dict[str, Any]:
         "summary": learned.summary,
         "history": _records(learned.log),
         "reach": float(learned.reach),
-        "network": describe(learned.network),
+        "network": describe_network(learned.network),
     }
 
 
@@ -312,12 +316,12 @@ def _learned(
     content: dict[str, Any],
     tensors: Mapping[str, Tensor],
     network: nn.Module | LocationScale | Mapping[str, nn.Module] | None,
-) -> Learned:
+) -> FitResult:
     try:
         custom = _own_modules(path, custom_parts(content["network"]), network)
-        rebuilt = restore(content["network"], tensors, custom)
+        rebuilt = restore_network(content["network"], tensors, custom)
         names, history = content["context_names"], content["history"]
-        return Learned(
+        return FitResult(
             rebuilt,
             content["method"],
             {**content["summary"], "context_shape": content["context_shape"]},

@@ -9,7 +9,7 @@ import pandas as pd
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.comparison import pairs_for
-from pyomo_csg.learn.history import context_batch
+from pyomo_csg.learn.history import read_contexts
 from pyomo_csg.plotting import sound_axes
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.report.contexts import near_outcomes
@@ -72,7 +72,7 @@ _AREA = 60.0  # of a scenario's marker, where all weigh the same
 
 def plot_scenarios(policy: Policy, x: Any, data: Any = None, ax: Any = None) -> Any:
     """Draw the scenarios of a context; see :meth:`pyomo_csg.Policy.plot_scenarios`."""
-    contexts, one = context_batch(x, policy.context_shape, policy.context_names)
+    contexts, one = read_contexts(x, policy.context_shape, policy.context_names)
     if not one:
         found = f"{len(contexts)} contexts were given; give one"
         raise DataError("Cannot draw scenarios", [found])

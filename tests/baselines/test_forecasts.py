@@ -12,7 +12,7 @@ from pyomo_csg.baselines.reduction import kmeans
 from pyomo_csg.learn.distributions.location_scale import fit_location_scale
 from pyomo_csg.learn.distributions.samplers import features_of
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
 from tests.baselines import papers
 from tests.quick import panels, portfolio
@@ -263,10 +263,12 @@ class TestResiduals:
         monkeypatch.setattr("pyomo_csg.learn.distributions.location_scale._STEPS", 3)
         contexts, returns = panels(40)
         oracle, history = csg.Oracle(portfolio()), History(contexts, returns)
-        task = Task(oracle, history, 1, csg.FitConfig(), 2, Journal())
+        task = Task(oracle, history, 1, csg.FitConfig(), 2, TrainingLog())
         rows = [np.arange(20, 40), np.arange(20), np.arange(40)]
         heads = fit_location_scale(task, rows, "forecast")
-        frames = [head.frame(torch.as_tensor(contexts)).numpy() for head in heads]
+        frames = [
+            head.context_terms(torch.as_tensor(contexts)).numpy() for head in heads
+        ]
 
         threads = torch.get_num_threads()
         try:

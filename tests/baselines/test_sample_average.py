@@ -9,7 +9,7 @@ import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.baselines import SampleAverage
 from pyomo_csg.baselines.reduction import forward_selection, kmeans
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 from tests.baselines import papers
 from tests.reference import optimum
 from tests.solve.test_faults import no_complete_recourse
@@ -47,7 +47,7 @@ def test_it_solves_once():
 def test_its_scenarios_are_those_of_the_reduction(units):
     model, pairs = papers.of_two()
     demands = pairs[1]
-    unit = 1.0 if units == "raw" else spread_of(demands)
+    unit = 1.0 if units == "raw" else standard_spread(demands)
     for reduction, expected in (
         ("kmeans", kmeans(demands, None, 4, seed=2, unit=unit)),
         ("forward", forward_selection(demands, None, 4, unit=unit)),

@@ -13,13 +13,13 @@ import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.conditional_samplers import Charges
-from pyomo_csg.learn.history import history_of
+from pyomo_csg.learn.history import read_history
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import train_dynamic
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import GRID, train_static
-from pyomo_csg.learn.networks.initialization import free_outcomes, new_body
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection.folds import folds_of
 from pyomo_csg.learn.selection.scoring import true_losses
 from pyomo_csg.learn.task import Task
@@ -66,10 +66,10 @@ def decide(repeats=400):
 def lambdas(repeats=2):
     """Time many lambdas beside one, least CPU: MMD networks, static and dynamic PCSG."""
     oracle = csg.Oracle(cep1.build())
-    history = history_of(oracle.two_stage, cep1.sample(500, 1))
-    task = Task(oracle, history, 5, FitConfig(), 0, Journal())
+    history = read_history(oracle.two_stage, cep1.sample(500, 1))
+    task = Task(oracle, history, 5, FitConfig(), 0, TrainingLog())
     rows, config = np.arange(500), task.config
-    body = new_body(task, "mlp", free_outcomes(task, rows), task.rng("body"))
+    body = new_body(task, "mlp", unconstrained_outcomes(task, rows), task.rng("body"))
     grid = np.geomspace(1e1, 1e4, 8)
     ways = {
         "mmd": lambda n: train_mmd(task, [body] * n, [rows] * n, None, "mmd"),
@@ -103,15 +103,15 @@ def lambdas(repeats=2):
 def starts(count=4):
     """Tell how far networks from several starts are apart, on held-out rows of CEP1."""
     oracle = csg.Oracle(cep1.build())
-    history = history_of(oracle.two_stage, cep1.sample(500, 1))
-    task = Task(oracle, history, 5, FitConfig(), 0, Journal())
-    task.rehearse()
+    history = read_history(oracle.two_stage, cep1.sample(500, 1))
+    task = Task(oracle, history, 5, FitConfig(), 0, TrainingLog())
+    task.warm_up_oracle()
     folds = folds_of(task)
     rows, held_out = folds.rows * count, folds.held_out * count
     likely = Charges(task, folds).likely * count
     rngs = [np.random.default_rng(number) for number in range(len(rows))]
     bodies = [
-        new_body(task, "mlp", free_outcomes(task, mine), rng)
+        new_body(task, "mlp", unconstrained_outcomes(task, mine), rng)
         for mine, rng in zip(rows, rngs, strict=True)
     ]
     mmd = train_mmd(task, bodies, rows, held_out, "mmd")

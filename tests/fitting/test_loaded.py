@@ -13,9 +13,9 @@ import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.distributions.location_scale import fit_location_scale
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.learned import Learned
+from pyomo_csg.learn.learned import FitResult
 from pyomo_csg.learn.networks.task_nets import Constant
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
 from tests.fitting.test_given import Own, Scale, zeros
 from tests.quick import METHODS, QUICK, fit, panels, portfolio
@@ -25,12 +25,12 @@ def located_on_panels():
     """Return a policy whose location and scale were fitted to panels."""
     contexts, outcomes = panels()
     task = Task(
-        csg.Oracle(portfolio()), History(contexts, outcomes), 2, QUICK, 0, Journal()
+        csg.Oracle(portfolio()), History(contexts, outcomes), 2, QUICK, 0, TrainingLog()
     )
     (head,) = fit_location_scale(task, [np.arange(len(contexts))], "forecast")
-    body = Constant(task.shape)
+    body = Constant(task.output_shape)
     body.start_at(torch.tensor([[1.0] * 4, [-1.0] * 4], dtype=torch.float64))
-    learned = Learned(
+    learned = FitResult(
         task.network(body, head), "auto", {"context_shape": [6, 2]}, reach=5.0
     )
     return csg.Policy(portfolio(), learned)

@@ -59,7 +59,7 @@ def test_no_outcome_moves_faster_with_its_free_number_than_is_said():
     omega = Omega([-np.inf, 0.0, 0.0], [np.inf, np.inf, 4.0], [1.0] * 3, [0.5] * 3)
     free = torch.linspace(-9, 9, 4001, dtype=torch.float64)[:, None].expand(-1, 3)
     slopes = (omega(free).diff(dim=0) / free.diff(dim=0)).abs().amax(dim=0)
-    speed = omega.speed()
+    speed = omega.max_slope()
     assert (slopes <= speed + 1e-9).all() and (slopes > 0.99 * speed).all()
 
 

@@ -11,8 +11,8 @@ import pyomo_csg as csg
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.initialization import constant_body
-from pyomo_csg.learn.networks.task_nets import FromFunction, LocationScaleHead
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.networks.task_nets import FunctionModule, LocationScaleHead
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection import auto, scoring, starting_points
 from pyomo_csg.learn.selection import candidates as module
 from pyomo_csg.learn.selection.auto import compared, learn_auto, sound_member
@@ -117,7 +117,7 @@ def task_on(model, outcomes=None, contexts=None, **config):
         }
     )
     history = History(contexts, outcomes)
-    return Task(csg.Oracle(model), history, 2, settings, 0, Journal())
+    return Task(csg.Oracle(model), history, 2, settings, 0, TrainingLog())
 
 
 def candidates_of(task, head=None, kind="mlp"):
@@ -154,8 +154,8 @@ def test_without_a_gradient_loss_nets_take_its_place(build):
 def test_a_location_and_a_scale_without_a_gradient_follow_loss_nets_too():
     task = task_on(ZOO["quadratic"]())
     head = LocationScaleHead(
-        FromFunction(lambda x: np.full((len(x), 2), 4.0)),
-        FromFunction(lambda x: np.ones((len(x), 2))),
+        FunctionModule(lambda x: np.full((len(x), 2), 4.0)),
+        FunctionModule(lambda x: np.ones((len(x), 2))),
         task.omega,
     )
 
@@ -163,7 +163,7 @@ def test_a_location_and_a_scale_without_a_gradient_follow_loss_nets_too():
 
     assert len(found) > 1
     assert all(one.heads == [head] * 3 for one in found)
-    contest = learn_auto(task, "constant", head).contest
+    contest = learn_auto(task, "constant", head).comparison
     assert contest["chosen"] in [one.name for one in found]
 
 
@@ -217,7 +217,7 @@ def test_integer_models_are_judged_by_what_a_forest_finds_likely():
     mmd, (judge, *others) = found.mmd(), found.judges()
 
     drawn = judge.draw(held, 40, np.random.default_rng(0))
-    contest = learn_auto(task, "mlp").contest
+    contest = learn_auto(task, "mlp").comparison
 
     # Only outcomes that the judged have learned from; none for its own row's sake.
     seen = {tuple(outcome) for outcome in task.history.outcomes[part]}
@@ -264,7 +264,7 @@ def test_a_loss_net_that_won_is_examined():
 
     assert told["mmd"] == told["constant"] == {}
     assert told["Loss-Net 3"]["trust"]["pairs"] == len(task.history)
-    contest = learn_auto(task, "mlp").contest
+    contest = learn_auto(task, "mlp").comparison
     assert ("trust" in contest) == contest["chosen"].startswith("Loss-Net")
 
 
@@ -293,23 +293,25 @@ def test_integer_models_learn_with_one_scenario_first(folds, parts):
     task = on_opened(folds=folds)
     found = {one.name: one for one in candidates_of(task)}
 
-    stages = {entry["stage"] for entry in task.journal.entries}
+    stages = {entry["stage"] for entry in task.log.entries}
     assert {"one scenario, mmd", "one scenario, relaxed", "one scenario"} <= stages
     assert set(found) == {"mmd", "constant", "direct"}
     assert all(len(one.bodies) == parts + 1 for one in found.values())
     shapes = {body.settings["shape"] for body in found["direct"].bodies}
-    assert shapes == {task.shape}
+    assert shapes == {task.output_shape}
 
 
 def test_integer_models_take_a_module_of_the_users_own():
     task = on_opened()
-    numbers = task.shape[0] * task.shape[1]
-    own = nn.Sequential(nn.Linear(2, numbers), nn.Unflatten(-1, task.shape)).double()
+    numbers = task.output_shape[0] * task.output_shape[1]
+    own = nn.Sequential(
+        nn.Linear(2, numbers), nn.Unflatten(-1, task.output_shape)
+    ).double()
 
     found = candidates_of(task, kind=own)
 
     assert [one.name for one in found] == ["mmd", "constant", "direct"]
-    stages = {entry["stage"] for entry in task.journal.entries}
+    stages = {entry["stage"] for entry in task.log.entries}
     assert "direct, relaxed" in stages and "one scenario" not in stages
 
 
@@ -318,7 +320,7 @@ def test_integer_models_learn_weights_by_context():
     found = {one.name: one for one in candidates_of(task)}
     rows = np.arange(len(task.history))
     for body in found["direct"].bodies:
-        _, weights = task.scenarios_on(body, rows)
+        _, weights = task.generate_scenarios(body, rows)
         assert weights.std(axis=0).max() > 1e-6
 
 
@@ -332,8 +334,8 @@ def test_integer_models_learn_weights_by_context():
 )
 def test_what_is_held_out_once_does_not_stop_mmd_networks(make, stops):
     task = make()
-    Candidates(task, folds_of(task), "mlp").mmd()
-    assert any("best_epoch" in entry for entry in task.journal.entries) == stops
+    Candidates(task, folds_of(task), "mlp").mmd_losses()
+    assert any("best_epoch" in entry for entry in task.log.entries) == stops
 
 
 def members(*demands):
@@ -342,7 +344,7 @@ def members(*demands):
     rng = np.random.default_rng(0)
     outcomes = rng.gamma(4.0, 3.0, (80, 1))
     history = History(rng.normal(size=(80, 2)), outcomes)
-    task = Task(csg.Oracle(model), history, 1, FitConfig(), 0, Journal(False))
+    task = Task(csg.Oracle(model), history, 1, FitConfig(), 0, TrainingLog(False))
     free = [task.omega.inverse(torch.tensor([[demand]])) for demand in demands]
     bodies = [constant_body(task, one, np.ones(1)) for one in free]
     return task, Candidate("constant", bodies, [task.head] * len(bodies))

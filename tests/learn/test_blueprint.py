@@ -9,7 +9,11 @@ from torch import nn
 import pyomo_csg as csg
 from pyomo_csg.learn.distributions.location_scale import Forecast
 from pyomo_csg.learn.networks import architecture
-from pyomo_csg.learn.networks.architecture import custom_parts, describe, restore
+from pyomo_csg.learn.networks.architecture import (
+    custom_parts,
+    describe_network,
+    restore_network,
+)
 from pyomo_csg.learn.networks.domains import Omega
 from pyomo_csg.learn.networks.task_nets import (
     Constant,
@@ -86,11 +90,11 @@ def by_json(description):
 )
 def test_a_network_is_the_same_after_its_description_went_through_json(body, shape):
     net = network(body)
-    again = restore(by_json(describe(net)), net.state_dict())
+    again = restore_network(by_json(describe_network(net)), net.state_dict())
     x = torch.randn(8, *shape, dtype=torch.float64)
     for one, other in zip(net(x), again(x), strict=True):
         assert torch.equal(one, other)
-    assert describe(again) == describe(net)
+    assert describe_network(again) == describe_network(net)
 
 
 def test_location_and_scale_are_described_with_their_settings(settled):
@@ -99,7 +103,7 @@ def test_location_and_scale_are_described_with_their_settings(settled):
         return LocationScaleHead(location, settled((3,), 2, (4,), True), omega)
 
     net = network(lambda: Constant((4, 2)), head)
-    description = by_json(describe(net))
+    description = by_json(describe_network(net))
     assert description["head"]["scale"] == {
         "kind": "Settled",
         "settings": {
@@ -109,7 +113,7 @@ def test_location_and_scale_are_described_with_their_settings(settled):
             "positive": True,
         },
     }
-    again = restore(description, net.state_dict())
+    again = restore_network(description, net.state_dict())
     x = torch.randn(8, 3, dtype=torch.float64)
     assert torch.equal(again(x)[0], net(x)[0])
 
@@ -123,7 +127,7 @@ def test_fitted_forecasts_come_back_with_their_scaling(shape):
     net = network(lambda: Constant((4, 2)), head)
     net.head.location.unit.fill_(3.0)
     net.head.scale.offset.fill_(0.5)
-    again = restore(by_json(describe(net)), net.state_dict())
+    again = restore_network(by_json(describe_network(net)), net.state_dict())
     x = torch.randn(8, *shape, dtype=torch.float64)
     assert torch.equal(again(x)[0], net(x)[0])
     assert not torch.equal(again(x)[0], again(x - 1)[0])
@@ -133,14 +137,14 @@ def test_a_users_own_module_is_named_and_must_be_given():
     net = network(
         lambda: Constant((4, 2)), lambda o: LocationScaleHead(Own(), Own(), o)
     )
-    description = by_json(describe(net))
+    description = by_json(describe_network(net))
     assert description["head"]["location"] == {"kind": "custom", "class": "Own"}
     assert custom_parts(description) == {"location": "Own", "scale": "Own"}
     with pytest.raises(csg.DataError, match="its location is a module of your own"):
-        restore(description, net.state_dict())
+        restore_network(description, net.state_dict())
     mine = {"location": Own(), "scale": Own()}
     before = mine["scale"].layer.weight.clone()
-    again = restore(description, net.state_dict(), mine)
+    again = restore_network(description, net.state_dict(), mine)
     x = torch.randn(8, 3, dtype=torch.float64)
     assert torch.equal(again(x)[0], net(x)[0])
     assert torch.equal(mine["scale"].layer.weight, before)  # a copy was taken
@@ -150,16 +154,18 @@ def test_a_subclass_of_a_known_network_is_a_users_own():
     class Mine(Feedforward):
         pass
 
-    description = describe(network(lambda: Mine(3, (4, 2))))
+    description = describe_network(network(lambda: Mine(3, (4, 2))))
     assert description["body"] == {"kind": "custom", "class": "Mine"}
 
 
 def test_a_module_of_another_class_is_told(caplog):
     net = network(Own)
-    restore(describe(net), net.state_dict(), {"body": Own()})
+    restore_network(describe_network(net), net.state_dict(), {"body": Own()})
     assert not caplog.records
-    restore(
-        describe(net), net.state_dict(), {"body": nn.ModuleDict({"layer": Own().layer})}
+    restore_network(
+        describe_network(net),
+        net.state_dict(),
+        {"body": nn.ModuleDict({"layer": Own().layer})},
     )
     assert "of class 'Own'; the one given is of class 'ModuleDict'" in caplog.text
 
@@ -171,7 +177,7 @@ def test_numbers_that_do_not_fit_are_listed():
     state["center"] = state["center"].float()
     state["more"] = state.pop("spread")
     with pytest.raises(csg.DataError) as error:
-        restore(describe(net), state)
+        restore_network(describe_network(net), state)
     assert error.value.problems == (
         "there are no numbers for 'spread'",
         "the network has no place for 'more'",
@@ -201,13 +207,13 @@ def test_numbers_that_do_not_fit_are_listed():
 )
 def test_an_absurd_description_is_refused_before_anything_is_made(place, value, found):
     net = network(lambda: Feedforward(3, (4, 2), (5,)))
-    description = by_json(describe(net))
+    description = by_json(describe_network(net))
     inner = description
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] = value
     with pytest.raises(csg.DataError, match=found):
-        restore(description, net.state_dict())
+        restore_network(description, net.state_dict())
 
 
 def test_restoring_leaves_the_random_numbers_alone():
@@ -215,7 +221,7 @@ def test_restoring_leaves_the_random_numbers_alone():
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
-    restore(describe(net), net.state_dict())
+    restore_network(describe_network(net), net.state_dict())
     assert torch.equal(torch.rand(1), expected)
 
 
@@ -224,4 +230,4 @@ def test_a_head_of_the_users_own_cannot_be_described():
         pass
 
     with pytest.raises(csg.DataError, match="its head is a Head"):
-        describe(network(lambda: Constant((4, 2)), Head))
+        describe_network(network(lambda: Constant((4, 2)), Head))

@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 from pyomo_csg.learn.networks.initialization import (
-    centers,
-    dearest,
-    free_outcomes,
+    cluster_centers,
+    costliest_rows,
     new_body,
-    widened,
+    replicate_scenarios,
+    unconstrained_outcomes,
 )
 from pyomo_csg.learn.networks.linear_nets import BoundedLinear, Linear
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward, Recurrent
@@ -34,7 +34,7 @@ def everything(task):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_body_starts_at_the_clusters_of_the_outcomes(kind):
     task = clustered()
-    points = free_outcomes(task, everything(task))
+    points = unconstrained_outcomes(task, everything(task))
 
     body = new_body(task, kind, points, task.rng("start"))
 
@@ -57,7 +57,7 @@ def test_a_kind_has_its_layers():
 def test_a_panel_is_read_by_an_lstm():
     rng = np.random.default_rng(0)
     task = task_on(rng.normal(size=(9, 4, 2)), rng.uniform(5, 9, (9, 1)), 3)
-    points = free_outcomes(task, everything(task))
+    points = unconstrained_outcomes(task, everything(task))
 
     body = new_body(task, "lstm", points, task.rng("start"))
 
@@ -67,10 +67,10 @@ def test_a_panel_is_read_by_an_lstm():
 
 def test_learned_weights_start_at_the_shares_of_the_clusters():
     task = clustered(weights="learned")
-    points = free_outcomes(task, everything(task))
+    points = unconstrained_outcomes(task, everything(task))
     body = new_body(task, "constant", points, task.rng("start"))
 
-    zetas, weights = task.scenarios_on(body, np.array([0]))
+    zetas, weights = task.generate_scenarios(body, np.array([0]))
 
     order = np.argsort(zetas[0, :, 0])
     # A pair more in each: 31 and 11 of 42.
@@ -81,7 +81,9 @@ def test_the_users_module_is_copied():
     task = clustered()
     mine = nn.Linear(1, 2)
 
-    body = new_body(task, mine, free_outcomes(task, everything(task)), task.rng("a"))
+    body = new_body(
+        task, mine, unconstrained_outcomes(task, everything(task)), task.rng("a")
+    )
 
     assert body is not mine
     assert torch.equal(body.weight, mine.weight)
@@ -104,7 +106,7 @@ def test_free_numbers_become_the_outcomes_again():
     task = clustered()
     rows = np.array([3, 0, 7])
 
-    free = free_outcomes(task, rows)
+    free = unconstrained_outcomes(task, rows)
 
     found = task.omega(torch.as_tensor(free)).numpy()
     assert found == pytest.approx(task.history.outcomes[rows])
@@ -113,9 +115,9 @@ def test_free_numbers_become_the_outcomes_again():
 def test_one_center_is_the_median_and_few_points_are_taken_themselves():
     points = np.array([[1.0], [2.0], [9.0]])
 
-    assert centers(points, 1, 0).tolist() == [[2.0]]
-    assert sorted(centers(points, 3, 0).ravel()) == [1, 2, 9]
-    many = centers(points, 5, 0)
+    assert cluster_centers(points, 1, 0).tolist() == [[2.0]]
+    assert sorted(cluster_centers(points, 3, 0).ravel()) == [1, 2, 9]
+    many = cluster_centers(points, 5, 0)
     assert many.shape == (5, 1)
     assert set(many.ravel()) <= {1.0, 2.0, 9.0}
 
@@ -127,7 +129,7 @@ def test_the_dearest_rows_are_those_that_an_order_for_all_serves_worst():
     demands = rng.permutation(np.linspace(5.0, 25.0, 50))[:, None]
     task = task_on(rng.normal(size=(50, 1)), demands)
 
-    found = dearest(task, np.arange(50))
+    found = costliest_rows(task, np.arange(50))
 
     assert sorted(demands[found, 0]) == pytest.approx(np.linspace(5, 25, 50)[:10])
 
@@ -138,7 +140,7 @@ def test_the_dearest_are_counted_among_the_rows_given():
     task = task_on(rng.normal(size=(50, 1)), demands)
     rows = np.arange(30, 50)
 
-    found = dearest(task, rows)
+    found = costliest_rows(task, rows)
 
     assert sorted(rows[found]) == [30, 31, 32, 33]
 
@@ -147,11 +149,11 @@ def test_the_dearest_are_counted_among_the_rows_given():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_wide_body_gives_the_one_scenario_many_times_a_little_apart(kind, weights):
     task = clustered(weights=weights).with_scenarios(1)
-    points = free_outcomes(task, everything(task))
+    points = unconstrained_outcomes(task, everything(task))
     body = new_body(task, kind, points, task.rng("start"))
 
     before = torch.random.get_rng_state()
-    wide = widened(body, 5, np.random.default_rng(0))
+    wide = replicate_scenarios(body, 5, np.random.default_rng(0))
 
     assert torch.equal(torch.random.get_rng_state(), before)
     assert isinstance(wide, KINDS[kind]) and wide.settings["shape"][0] == 5

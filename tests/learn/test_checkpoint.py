@@ -20,7 +20,7 @@ import torch
 
 import pyomo_csg as csg
 from pyomo_csg.learn.checkpoint import Checkpoint
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 
 IDENTITY = {
     "data": "f" * 64,
@@ -152,8 +152,8 @@ def test_a_stage_for_other_inputs_is_computed_anew(tmp_path, caplog):
 
 
 def test_a_journal_reads_the_same_after_a_resumption(tmp_path):
-    def fit(journal):
-        with journal.stage("mmd", 3) as bar:
+    def fit(log):
+        with log.stage("mmd", 3) as bar:
             for loss in (0.1, np.float64(1) / 3, float("nan")):
                 bar.step(zeta=loss, lam=np.float32(0.5))
         return {"w": np.ones(2)}
@@ -161,12 +161,12 @@ def test_a_journal_reads_the_same_after_a_resumption(tmp_path):
     tables, heard = [], []
     for _ in range(2):
         heard.append([])
-        journal = Journal(callback=heard[-1].append)
-        journal.note("before", 0, loss=1.0)
+        log = TrainingLog(callback=heard[-1].append)
+        log.record("before", 0, loss=1.0)
         with Checkpoint(tmp_path, {}) as checkpoint:
-            checkpoint.stage("mmd", lambda j=journal: fit(j), journal=journal)
-        journal.note("after", 0, loss=2.0)
-        tables.append(journal.table())
+            checkpoint.stage("mmd", lambda j=log: fit(j), log=log)
+        log.record("after", 0, loss=2.0)
+        tables.append(log.table())
     assert list(tables[0].columns) == ["stage", "step", "loss", "zeta", "lam"]
     assert len(tables[0]) == 5
     np.testing.assert_equal(heard[1], heard[0])

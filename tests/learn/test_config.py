@@ -3,7 +3,7 @@
 import pytest
 
 import pyomo_csg as csg
-from pyomo_csg.learn.config import config_of
+from pyomo_csg.learn.config import read_config
 
 BAD = {
     "hidden": (8, "units are not a number"),
@@ -67,15 +67,15 @@ def test_a_setting_at_the_edge_of_its_range_is_taken(name):
 
 
 def test_settings_may_be_a_mapping_or_nothing():
-    assert config_of({"noise": 0.5}) == csg.FitConfig(noise=0.5)
-    assert config_of(None) == csg.FitConfig()
+    assert read_config({"noise": 0.5}) == csg.FitConfig(noise=0.5)
+    assert read_config(None) == csg.FitConfig()
     mine = csg.FitConfig(batch=7)
-    assert config_of(mine) is mine
+    assert read_config(mine) is mine
 
 
 def test_misspelt_settings_are_told_with_what_was_meant():
     with pytest.raises(csg.DataError) as caught:
-        config_of({"nois": 1, "epochs_mmd": 3, "zzz": 0})
+        read_config({"nois": 1, "epochs_mmd": 3, "zzz": 0})
 
     first, second, third = caught.value.problems
     assert "there is no setting 'nois'; did you mean noise" in first

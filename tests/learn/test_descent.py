@@ -7,7 +7,7 @@ from torch import nn
 
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
-from pyomo_csg.learn.trainer import Schedule, batches, descend
+from pyomo_csg.learn.trainer import Schedule, row_batches, train_ensemble
 
 RNG = np.random.default_rng(0)
 X = torch.as_tensor(RNG.standard_normal((60, 2)))
@@ -31,7 +31,7 @@ def linear(count):
 
 def test_members_are_given_their_own_rows_each_as_often_as_any_other():
     rows = [np.arange(100), np.arange(40, 70), np.array([7, 9, 11])]
-    found = batches(rows, 20, 5, np.random.default_rng(0))
+    found = row_batches(rows, 20, 5, np.random.default_rng(0))
     assert found.shape == (5, 3, 20)
     for s, mine in enumerate(rows):
         seen, counts = np.unique(found[:, s], return_counts=True)
@@ -50,7 +50,9 @@ def test_a_line_is_found_as_least_squares_has_it(batch):
     ensemble = Ensemble(linear(3))
     rows = [np.arange(60), np.arange(30), np.arange(30, 60)]
     schedule = Schedule(6 * batch, batch, rate=0.1, decay=0.0)
-    descend(ensemble, squares(ensemble), rows, schedule, np.random.default_rng(0))
+    train_ensemble(
+        ensemble, squares(ensemble), rows, schedule, np.random.default_rng(0)
+    )
     for mine, body in zip(rows, ensemble.members(), strict=True):
         design = np.column_stack([X.numpy()[mine], np.ones(len(mine))])
         expected = np.linalg.lstsq(design, Y.numpy()[mine], rcond=None)[0]
@@ -64,10 +66,14 @@ def test_members_end_where_each_would_alone():
     together = Ensemble(bodies)
     # All rows in every batch, so that their order is of no matter.
     schedule, rows = Schedule(20, 60, rate=0.05, decay=0.01, clip=0.5), np.arange(60)
-    descend(together, squares(together), [rows] * 3, schedule, np.random.default_rng(0))
+    train_ensemble(
+        together, squares(together), [rows] * 3, schedule, np.random.default_rng(0)
+    )
     for body, found in zip(bodies, together.members(), strict=True):
         alone = Ensemble([body])
-        descend(alone, squares(alone), [rows], schedule, np.random.default_rng(7))
+        train_ensemble(
+            alone, squares(alone), [rows], schedule, np.random.default_rng(7)
+        )
         assert torch.allclose(alone.members()[0](X), found(X), atol=1e-10)
 
 
@@ -81,7 +87,7 @@ def test_what_is_left_is_the_mean_of_the_second_half_of_plain_adamw(epochs):
         seen.append(epoch)
         losses.append(found[0])
 
-    descend(
+    train_ensemble(
         ensemble,
         squares(ensemble),
         [np.arange(60)],
@@ -111,7 +117,9 @@ def test_a_constant_that_has_nothing_to_learn_from_contexts_finds_the_mean():
     ensemble = Ensemble([Constant((1, 1)), Constant((1, 1))])
     rows = [np.arange(60), np.arange(10)]
     schedule = Schedule(300, 20, rate=0.1, decay=0.0)
-    descend(ensemble, squares(ensemble), rows, schedule, np.random.default_rng(0))
+    train_ensemble(
+        ensemble, squares(ensemble), rows, schedule, np.random.default_rng(0)
+    )
     for mine, body in zip(rows, ensemble.members(), strict=True):
         assert body.free.item() == pytest.approx(Y.numpy()[mine].mean(), abs=0.05)
 
@@ -123,7 +131,7 @@ def test_the_same_seed_gives_the_same_members_and_torchs_own_numbers_are_left_al
         ensemble = Ensemble(linear(2))
         torch.random.set_rng_state(before)
         schedule, rows = Schedule(2, 10), [np.arange(60)] * 2
-        descend(
+        train_ensemble(
             ensemble, squares(ensemble), rows, schedule, np.random.default_rng(seed)
         )
         found.append(torch.cat([p.flatten() for p in ensemble.state()]))
@@ -146,7 +154,7 @@ def test_what_a_module_draws_depends_on_the_seed_alone():
     def trained(seed):
         ensemble = Ensemble([Dropping()])
         before = torch.random.get_rng_state()
-        descend(
+        train_ensemble(
             ensemble,
             lambda rows: (
                 (ensemble(torch.ones(1, 5, 1).double()) - 3).square().mean((1, 2))

@@ -11,13 +11,13 @@ from pyomo_csg.learn.distributions.samplers import Own, Pool
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.networks.ensemble import Ensemble
-from pyomo_csg.learn.networks.loss_net import seeded
+from pyomo_csg.learn.networks.loss_net import torch_seed
 from pyomo_csg.learn.networks.task_nets import (
     Feedforward,
-    FromFunction,
+    FunctionModule,
     LocationScaleHead,
 )
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule
 from tests.zoo import ZOO, scenarios
@@ -30,7 +30,7 @@ def task_on(model, outcomes, **config):
     rng = np.random.default_rng(0)
     history = History(rng.normal(size=(len(outcomes), 2)), outcomes)
     settings = FitConfig(**{"hidden": (6,), **config})
-    return Task(csg.Oracle(model), history, 2, settings, 0, Journal())
+    return Task(csg.Oracle(model), history, 2, settings, 0, TrainingLog())
 
 
 def zoo_task(name, **config):
@@ -39,15 +39,15 @@ def zoo_task(name, **config):
 
 
 def bodies(task, count=2):
-    with seeded(np.random.default_rng(1)):
-        return [Feedforward(2, task.shape, (6,)) for _ in range(count)]
+    with torch_seed(np.random.default_rng(1)):
+        return [Feedforward(2, task.output_shape, (6,)) for _ in range(count)]
 
 
 def located(task):
     center, spread = task.omega.center.numpy(), task.omega.spread.numpy()
     return LocationScaleHead(
-        FromFunction(lambda x: center + 0.1 * x[:, :1] * spread),
-        FromFunction(lambda x: np.exp(0.1 * x[:, 1:]) * spread),
+        FunctionModule(lambda x: center + 0.1 * x[:, :1] * spread),
+        FunctionModule(lambda x: np.exp(0.1 * x[:, 1:]) * spread),
         task.omega,
     )
 
@@ -56,12 +56,12 @@ def mean_cost(task, body, head, rows, noise, weight):
     """Return what a body's decisions cost, solved anew, in units of the task's."""
     free = body(task.contexts[rows]).detach()[..., : noise.shape[-1]]
     raw = torch.as_tensor(task.history.contexts[rows])
-    zetas = head.place(free + torch.as_tensor(noise), head.frame(raw))
+    zetas = head.outcomes(free + torch.as_tensor(noise), head.context_terms(raw))
     losses = task.oracle.loss(
         zetas.numpy(), task.history.outcomes[rows], "recourse", progress=False
     )
-    penalty = task.mmd(zetas, None, rows).mean().item()
-    return losses.mean() / task.loss_unit + weight * penalty
+    penalty = task.mmd_losses(zetas, None, rows).mean().item()
+    return losses.mean() / task.cost_scale + weight * penalty
 
 
 CASES = [
@@ -130,7 +130,7 @@ def test_what_a_decision_is_charged_for_is_the_mean_over_the_draws():
         task.oracle.cost(y, omegas)
         for y, omegas in zip(decisions, outcomes, strict=True)
     ]
-    assert found.item() == pytest.approx(np.mean(costs) / task.loss_unit)
+    assert found.item() == pytest.approx(np.mean(costs) / task.cost_scale)
 
 
 def test_weights_are_those_of_the_extensive_form():
@@ -143,10 +143,10 @@ def test_weights_are_those_of_the_extensive_form():
         Ensemble([body]), np.arange(8)[None], np.random.default_rng(5)
     )
 
-    zetas, weights = task.scenarios_on(body, np.arange(8))
+    zetas, weights = task.generate_scenarios(body, np.arange(8))
     assert np.ptp(weights) > 0.5
     losses = task.oracle.loss(zetas, task.history.outcomes, "recourse", weights=weights)
-    assert found.item() == pytest.approx(losses.mean() / task.loss_unit)
+    assert found.item() == pytest.approx(losses.mean() / task.cost_scale)
 
 
 def hard_to_serve():
@@ -166,7 +166,7 @@ def test_scenarios_without_a_decision_are_counted_and_move_nothing(caplog):
     task = task_on(hard_to_serve(), outcomes, noise=0.0, draws=1)
     body = bodies(task, 1)[0]
     body.start_at(torch.full((2, 1), 1.6, dtype=torch.float64))
-    zetas, _ = task.scenarios_on(body, np.arange(8))
+    zetas, _ = task.generate_scenarios(body, np.arange(8))
     solved = task.oracle.solve(zetas, on_error="record", progress=False)
     answers = task.oracle.loss(
         zetas, outcomes, "recourse", on_error="record", progress=False
@@ -183,7 +183,7 @@ def test_scenarios_without_a_decision_are_counted_and_move_nothing(caplog):
     )
     assert direct.failed > hopeless
     assert f"direct: {direct.failed} programs had no answer" in caplog.text
-    after, _ = task.scenarios_on(trained, np.arange(8))
+    after, _ = task.generate_scenarios(trained, np.arange(8))
     assert np.isfinite(after).all()
 
 
@@ -200,7 +200,7 @@ def test_training_lowers_what_decisions_cost():
 
     costs = []
     for body in (start[0], trained[0]):
-        decisions = task.oracle.solve(task.scenarios_on(body, rows)[0]).decision
+        decisions = task.oracle.solve(task.generate_scenarios(body, rows)[0]).decision
         costs.append(np.mean([task.oracle.cost(y, outcomes).mean() for y in decisions]))
     best = task.oracle.cost(task.oracle.solve(outcomes).decision, outcomes).mean()
     assert costs[1] - best < 0.5 * (costs[0] - best)
@@ -218,4 +218,4 @@ def test_noise_together_moves_all_scenarios_of_a_context_alike():
     zetas = task.omega(body(task.contexts) + torch.as_tensor(noise))
     decisions = task.oracle.solve(zetas.detach().numpy()).decision
     costs = task.oracle.cost(decisions, task.history.outcomes)
-    assert found.item() == pytest.approx(np.mean(costs) / task.loss_unit)
+    assert found.item() == pytest.approx(np.mean(costs) / task.cost_scale)

@@ -10,8 +10,12 @@ from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.samplers import Errors
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.initialization import constant_body
-from pyomo_csg.learn.networks.task_nets import Constant, FromFunction, LocationScaleHead
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.networks.task_nets import (
+    Constant,
+    FunctionModule,
+    LocationScaleHead,
+)
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection import starting_points
 from pyomo_csg.learn.selection.scoring import expected_losses
 from pyomo_csg.learn.selection.starting_points import best_sets, new_atoms
@@ -23,7 +27,7 @@ def task_on(model, outcomes, count, **config):
     oracle = csg.Oracle(model)
     contexts = np.zeros((len(outcomes), 1))
     history, settings = History(contexts, outcomes), FitConfig(**config)
-    return Task(oracle, history, count, settings, 0, Journal())
+    return Task(oracle, history, count, settings, 0, TrainingLog())
 
 
 def mean_cost(task, sets, outcomes):
@@ -91,17 +95,17 @@ def test_a_body_starts_at_a_set(weights, shares):
     free = task.omega.inverse(torch.as_tensor(demands[:2]))
     body = constant_body(task, free, np.array([0.2, 0.8]))
 
-    planned, found = task.scenarios_on(body, np.arange(3))
+    planned, found = task.generate_scenarios(body, np.arange(3))
     assert planned == pytest.approx(np.tile(demands[:2], (3, 1, 1)))
     assert found == pytest.approx(np.tile(shares, (3, 1)))
 
 
 def location_scale(task):
     """Return a head that knows the law, and the errors that are left."""
-    location = FromFunction(lambda x: 20 + 3 * x[:, :1])
-    scale = FromFunction(lambda x: 1 + x[:, :1] ** 2)
+    location = FunctionModule(lambda x: 20 + 3 * x[:, :1])
+    scale = FunctionModule(lambda x: 1 + x[:, :1] ** 2)
     head = LocationScaleHead(location, scale, task.omega)
-    frame = head.frame(torch.as_tensor(task.history.contexts)).numpy()
+    frame = head.context_terms(torch.as_tensor(task.history.contexts)).numpy()
     residuals = (task.history.outcomes - frame[:, 0]) / frame[:, 1]
     return head, Errors(frame, residuals, np.zeros(1), np.full(1, np.inf))
 
@@ -114,7 +118,7 @@ def skewed(count, **config):
     demands = 20 + 3 * contexts + (1 + contexts**2) * noise
     oracle = csg.Oracle(newsvendor.build(price=9.0))
     history, settings = History(contexts, demands), FitConfig(**config)
-    return Task(oracle, history, count, settings, 0, Journal())
+    return Task(oracle, history, count, settings, 0, TrainingLog())
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -6,7 +6,7 @@ import pytest
 from pyomo_csg.learn.methods import dynamic
 from pyomo_csg.learn.methods.dynamic import ReplayBuffer, train_dynamic
 from pyomo_csg.learn.methods.mmd import train_mmd
-from pyomo_csg.learn.networks.loss_net import Samples, train_loss_nets
+from pyomo_csg.learn.networks.loss_net import LossSamples, train_loss_nets
 from tests.learn.test_mmd import bodies, newsvendor_task
 from tests.learn.test_static import EVERY, QUICK, true_loss
 
@@ -15,7 +15,7 @@ SHORT = {**QUICK, "loss_epochs": 12, "task_epochs": 3}
 
 def samples(number):
     """Return two cases that can be told by a number."""
-    return Samples(
+    return LossSamples(
         np.full((2, 1, 1), number),
         np.ones((2, 1)),
         np.full((2, 1), number),
@@ -56,7 +56,7 @@ def test_buffers_hold_what_members_planned_round_by_round(rounds):
         for kept, bodies_then in zip(buffer.rounds, planned[-3:], strict=True):
             # The first two share a Loss-Net; they begin as one, and then they part.
             sharing = [0, 1] if s < 2 and bodies_then is not start else [s]
-            found = [task.scenarios_on(bodies_then[r], rows[r]) for r in sharing]
+            found = [task.generate_scenarios(bodies_then[r], rows[r]) for r in sharing]
             scenarios = np.concatenate([one for one, _ in found])
             outcomes = task.history.outcomes[np.concatenate([rows[r] for r in sharing])]
             assert kept.scenarios == pytest.approx(scenarios, rel=1e-12)
@@ -96,9 +96,9 @@ def test_dynamic_decides_better_than_mmd_on_pairs_that_nobody_has_seen():
     (body,) = train_mmd(task, bodies(task, 1), [EVERY], None, "mmd")
     result = train_dynamic(task, [body] * 2, [0.3, 1000.0], [EVERY] * 2, "d", 2, 3)
     assert true_loss(task, result.bodies[0]) < true_loss(task, body) - 0.02
-    before, _ = task.scenarios_on(body, EVERY)
+    before, _ = task.generate_scenarios(body, EVERY)
     moved = [
-        np.abs(task.scenarios_on(found, EVERY)[0] - before).mean()
+        np.abs(task.generate_scenarios(found, EVERY)[0] - before).mean()
         for found in result.bodies
     ]
     assert moved[0] > moved[1]

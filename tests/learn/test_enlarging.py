@@ -8,7 +8,7 @@ from models import mnv
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.copula_forest import between, enlarged
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection.folds import folds_of
 from pyomo_csg.learn.task import Task
 
@@ -16,7 +16,7 @@ from pyomo_csg.learn.task import Task
 @pytest.fixture(scope="module")
 def task():
     history = History(*mnv.sample(40, 1))
-    return Task(csg.Oracle(mnv.build()), history, 2, FitConfig(), 0, Journal())
+    return Task(csg.Oracle(mnv.build()), history, 2, FitConfig(), 0, TrainingLog())
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_the_history_comes_first_in_the_same_units(task, found):
     assert (larger.history.contexts[:40] == task.history.contexts).all()
     assert (larger.history.outcomes[:40] == task.history.outcomes).all()
     assert (larger.contexts[:40] == task.contexts).all()
-    assert larger.omega is task.omega and larger.unit is task.unit
+    assert larger.omega is task.omega and larger.kernel_unit is task.kernel_unit
     assert len(task.history) == 40
     standardised = (larger.history.contexts - task.center) / task.spread
     assert larger.contexts.numpy() == pytest.approx(standardised)
@@ -89,7 +89,9 @@ def test_a_part_learns_nothing_of_what_it_holds_out(task):
     held = folds.held_out[0]
     contexts[held] += 7.0
     outcomes[held] += 7.0
-    other = Task(task.oracle, History(contexts, outcomes), 2, FitConfig(), 0, Journal())
+    other = Task(
+        task.oracle, History(contexts, outcomes), 2, FitConfig(), 0, TrainingLog()
+    )
 
     pair = [enlarged(one, folds) for one in (task, other)]
 

@@ -208,7 +208,7 @@ def test_dropout_is_other_for_each_member_and_none_in_use():
     one, other = together(batch)
     assert not torch.equal(one, other)
 
-    with together.evaluating():
+    with together.eval_mode():
         found = together(batch)
     assert torch.equal(found[0], found[1])
     assert found[0].detach().numpy() == pytest.approx(

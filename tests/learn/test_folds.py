@@ -8,7 +8,7 @@ import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection.folds import folds_of
 from pyomo_csg.learn.selection.registry import Method
 from pyomo_csg.learn.task import Task
@@ -23,7 +23,7 @@ def task_of(n, panels=False, model=None, seed=0, again=None, **settings):
     outcomes = rng.uniform(1, 2, (n, len(oracle.two_stage.uncertain_params)))
     given = slice(None) if again is None else again
     history = History(contexts[given], outcomes[given])
-    return Task(oracle, history, 1, FitConfig(**settings), seed, Journal())
+    return Task(oracle, history, 1, FitConfig(**settings), seed, TrainingLog())
 
 
 def sides_of(folds, of):

@@ -15,14 +15,14 @@ from pyomo_csg.learn.distributions.location_scale import (
     skill_of,
 )
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
 
 
 def task_on(contexts, outcomes):
     model = cvar_portfolio.build(assets=outcomes.shape[1], most_held=1)
     history = History(contexts, outcomes)
-    return Task(csg.Oracle(model), history, 1, FitConfig(), 0, Journal())
+    return Task(csg.Oracle(model), history, 1, FitConfig(), 0, TrainingLog())
 
 
 def heteroscedastic(n, seed=0):
@@ -46,7 +46,7 @@ def test_location_and_scale_of_a_law_are_found_on_contexts_never_seen(forecast):
     _, head = forecast
     contexts, _, location, scale = heteroscedastic(400, seed=1)
 
-    found = head.frame(torch.as_tensor(contexts)).numpy()
+    found = head.context_terms(torch.as_tensor(contexts)).numpy()
 
     missed = np.abs(found[:, 0] - location).mean(axis=0)
     assert missed[0] < 0.25 * np.abs(location[:, 0]).mean()
@@ -62,7 +62,7 @@ def test_residuals_have_one_spread_whatever_the_context(forecast):
     residuals = residuals_of(task, head, rows)
     calm = task.history.contexts[:, 1] < 0
 
-    frame = head.frame(torch.as_tensor(task.history.contexts)).numpy()
+    frame = head.context_terms(torch.as_tensor(task.history.contexts)).numpy()
     assert frame[:, 0] + frame[:, 1] * residuals == pytest.approx(task.history.outcomes)
     assert residuals[calm].std(axis=0) == pytest.approx(
         residuals[~calm].std(axis=0), rel=0.3
@@ -77,7 +77,7 @@ def test_a_context_that_tells_nothing_gives_about_a_constant(seed):
 
     (head,) = fit_location_scale(task, [np.arange(300)], "forecast")
 
-    location, scale = head.frame(task.contexts).numpy().swapaxes(0, 1)
+    location, scale = head.context_terms(task.contexts).numpy().swapaxes(0, 1)
     assert location.std(axis=0).max() < 0.25
     assert np.log(scale).std(axis=0).max() < 0.25
     flat = np.ptp(location, axis=0) == 0
@@ -93,7 +93,7 @@ def test_a_number_without_skill_is_constant_beside_one_that_has_it():
 
     (head,) = fit_location_scale(task, [np.arange(300)], "forecast")
 
-    moved = np.ptp(head.frame(task.contexts).numpy()[:, 0], axis=0)
+    moved = np.ptp(head.context_terms(task.contexts).numpy()[:, 0], axis=0)
     assert moved[0] > 10
     assert moved[1] < 1
 
@@ -107,7 +107,9 @@ def test_sets_of_rows_that_are_fitted_together_see_their_own():
         task, [np.arange(0, 200, 2), np.arange(1, 200, 2)], "forecast"
     )
 
-    low, high = (head.frame(task.contexts).numpy()[:, 0].mean() for head in heads)
+    low, high = (
+        head.context_terms(task.contexts).numpy()[:, 0].mean() for head in heads
+    )
     assert high - low == pytest.approx(2, abs=0.1)
 
 
@@ -118,7 +120,7 @@ def test_rows_too_few_to_hold_some_out_give_a_constant(shape):
 
     (head,) = fit_location_scale(task, [np.arange(shape[0])[:2]], "forecast")
 
-    frame = head.frame(torch.as_tensor(task.history.contexts)).numpy()
+    frame = head.context_terms(torch.as_tensor(task.history.contexts)).numpy()
     assert np.ptp(frame, axis=0) == pytest.approx(np.zeros((2, 2)))
     assert (frame[:, 1] > 0).all()
 

@@ -12,7 +12,7 @@ import torch
 
 import pyomo_csg as csg
 from models import cep1, newsvendor
-from pyomo_csg.learn.history import History, context_batch, history_of
+from pyomo_csg.learn.history import History, read_contexts, read_history
 from tests.zoo import ZOO, scenarios
 
 DEMANDS = ["demand[1]", "demand[2]", "demand[3]"]
@@ -48,7 +48,7 @@ def frame(**changes):
 def refused(two_stage, data, context=None):
     """Return the problems for which a history is refused."""
     with pytest.raises(csg.DataError) as error:
-        history_of(two_stage, data, context)
+        read_history(two_stage, data, context)
     return error.value.problems
 
 
@@ -70,9 +70,9 @@ def masked(array, *places):
 @pytest.mark.parametrize("model", [newsvendor, cep1])
 def test_a_sample_of_a_model_is_a_history_as_it_is(model):
     contexts, outcomes = model.sample(20, seed=1)
-    history = history_of(csg.TwoStageModel(model.build()), (contexts, outcomes))
+    history = read_history(csg.TwoStageModel(model.build()), (contexts, outcomes))
     same(history, contexts, outcomes)
-    assert len(history) == 20 and not history.panels
+    assert len(history) == 20 and not history.has_panels
     history.contexts[0] = history.outcomes[0] = 7
     assert not (contexts[0] == 7).any() and not (outcomes[0] == 7).any()
 
@@ -83,18 +83,18 @@ def test_names_and_positions_say_the_same_for_every_model_of_the_zoo(name):
     two_stage, outcomes = csg.TwoStageModel(model), scenarios(model, count=4)
     names = [p.name for p in two_stage.uncertain_params]
     table = pd.DataFrame(outcomes, columns=names).iloc[:, ::-1]
-    same(history_of(two_stage, (X, outcomes)), X, outcomes)
-    same(history_of(two_stage, (X, table)), X, outcomes)
+    same(read_history(two_stage, (X, outcomes)), X, outcomes)
+    same(read_history(two_stage, (X, table)), X, outcomes)
     table.insert(1, "price", X[:, 0])
     table["rain"] = X[:, 1]
-    same(history_of(two_stage, table), X, outcomes, NAMES)
+    same(read_history(two_stage, table), X, outcomes, NAMES)
 
 
 def test_panels_are_kept_as_they_are(parts):
     panels = np.random.default_rng(0).normal(size=(4, 5, 2))
-    history = history_of(parts, (panels, Y))
+    history = read_history(parts, (panels, Y))
     same(history, panels, Y)
-    assert history.panels
+    assert history.has_panels
 
 
 @pytest.mark.parametrize(
@@ -113,19 +113,19 @@ def test_panels_are_kept_as_they_are(parts):
     ],
 )
 def test_contexts_come_in_all_that_numpy_reads(parts, contexts):
-    same(history_of(parts, (contexts, Y.tolist())), X, Y)
+    same(read_history(parts, (contexts, Y.tolist())), X, Y)
 
 
 @pytest.mark.parametrize("wrap", [np.array, list, pd.Series, torch.tensor])
 def test_one_number_a_row_may_have_one_dimension(papers, wrap):
     contexts, outcomes = [1.0, 2.0, 3.0], [4.0, 5.0, 6.0]
-    history = history_of(papers, (wrap(contexts), wrap(outcomes)))
+    history = read_history(papers, (wrap(contexts), wrap(outcomes)))
     same(history, np.array([contexts]).T, np.array([outcomes]).T)
 
 
 def test_a_series_keeps_its_name_as_a_context_and_needs_none_as_an_outcome(papers):
     table = pd.DataFrame({"rain": [0.0, 1.0], "sales": [5.0, 4.0]})
-    history = history_of(papers, (table["rain"], table["sales"]))
+    history = read_history(papers, (table["rain"], table["sales"]))
     same(history, np.array([[0.0], [1.0]]), np.array([[5.0], [4.0]]), ("rain",))
 
 
@@ -145,7 +145,7 @@ def test_numbers_of_every_pandas_kind_are_contexts(papers):
     numbers = [[1, 0, 3, 0.5, 0, 1, 8], [0, 1, 4, 1.5, 1, 2.5, 9]]
     names = ("yes", "maybe", "whole", "half", "rare", "mixed", "7")
     outcomes = np.array([[15.0], [16.0]])
-    same(history_of(papers, table), np.array(numbers, dtype=float), outcomes, names)
+    same(read_history(papers, table), np.array(numbers, dtype=float), outcomes, names)
 
 
 @pytest.mark.parametrize(
@@ -164,13 +164,13 @@ def test_numbers_of_every_pandas_kind_are_contexts(papers):
 def test_context_picks_columns_in_its_own_order(parts, context, names, pair):
     whole = frame()
     data = (whole[["price", "rain"]], whole[DEMANDS[::-1]]) if pair else whole
-    same(history_of(parts, data, context), whole[list(names)].to_numpy(), Y, names)
+    same(read_history(parts, data, context), whole[list(names)].to_numpy(), Y, names)
 
 
 def test_what_is_wrong_with_columns_that_nobody_asked_for_is_let_be(parts):
     table = frame(day=pd.date_range("2024", periods=4), gap=NAN)
     table = pd.concat([table, table[["day"]]], axis=1)
-    same(history_of(parts, table, "rain"), X[:, 1:], Y, ("rain",))
+    same(read_history(parts, table, "rain"), X[:, 1:], Y, ("rain",))
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_labels_in_another_order_are_refused_and_other_labels_pair_by_position(p
     (problem,) = refused(parts, (contexts, outcomes.iloc[::-1]))
     assert "same row labels in another order; align them" in problem
     later = outcomes.set_axis(range(1, 5))
-    same(history_of(parts, (contexts, later)), X, Y, ("price", "rain"))
+    same(read_history(parts, (contexts, later)), X, Y, ("price", "rain"))
 
 
 def test_of_many_bad_rows_the_first_few_are_shown(papers):
@@ -413,7 +413,7 @@ def test_all_that_is_wrong_is_said_at_once(parts):
     table = table.rename(columns={"demand[3]": "x"})
     table["demand[1]"] = -1.0
     with pytest.raises(csg.DataError, match="The data does not fit 'cep1':") as error:
-        history_of(parts, table, ["rain", "price", "x", "demand[2]", "wind"])
+        read_history(parts, table, ["rain", "price", "x", "demand[2]", "wind"])
     found = "\n".join(error.value.problems)
     for words in [
         "'demand[2]' is an outcome",
@@ -451,7 +451,7 @@ def test_outcomes_that_a_param_refuses_itself_are_refused():
     m.capped = pyo.Constraint(expr=m.sold <= 10 * m.share)
     csg.annotate(m, first_stage_variables=m.order, uncertain_params=[m.share])
     two_stage = csg.TwoStageModel(m)
-    assert len(history_of(two_stage, ([1, 2], [0, 1]))) == 2
+    assert len(read_history(two_stage, ([1, 2], [0, 1]))) == 2
     assert refused(two_stage, ([1, 2, 3], [1, 2.5, 0.25])) == (
         "outcomes: 'share' is 2.5 in row 1, outside its domain UnitInterval",
         "outcomes: 'share' is 0.25 in row 2, which the Param's validate= refuses",
@@ -460,8 +460,8 @@ def test_outcomes_that_a_param_refuses_itself_are_refused():
 
 def test_constant_columns_and_equal_rows_are_fine_and_told(parts, caplog):
     caplog.set_level(logging.INFO, logger="pyomo_csg.learn.history")
-    history_of(parts, frame(rain=1))
-    history_of(parts, (np.ones((4, 3, 1)), np.ones((4, 3))))
+    read_history(parts, frame(rain=1))
+    read_history(parts, (np.ones((4, 3, 1)), np.ones((4, 3))))
     assert [record.getMessage() for record in caplog.records] == [
         "context column 'rain' is constant and tells nothing",
         "context column 0 is constant and tells nothing",
@@ -508,14 +508,14 @@ def test_a_fingerprint_changes_with_the_numbers_and_shapes_alone():
 def test_a_context_is_one_or_many_by_its_shape_or_kind(
     context, shape, names, expected, one
 ):
-    array, single = context_batch(context, shape, names)
+    array, single = read_contexts(context, shape, names)
     np.testing.assert_array_equal(array, np.array(expected, dtype=float), strict=True)
     assert single is one
 
 
 def test_a_batch_is_a_copy():
     given = X.copy()
-    context_batch(given, (2,), None)[0][:] = -1
+    read_contexts(given, (2,), None)[0][:] = -1
     np.testing.assert_array_equal(given, X)
 
 
@@ -558,18 +558,18 @@ def test_a_batch_is_a_copy():
 )
 def test_a_context_unlike_those_of_the_history_is_refused(context, shape, names, words):
     with pytest.raises(csg.DataError, match="The context does not fit") as error:
-        context_batch(context, shape, names)
+        read_contexts(context, shape, names)
     (problem,) = error.value.problems
     assert words in problem
 
 
 def test_a_row_and_all_rows_of_a_history_come_back_as_they_were(parts):
     table = frame().sample(frac=1, random_state=0)
-    history = history_of(parts, table)
+    history = read_history(parts, table)
     shape = history.contexts.shape[1:]
     for asked in (table, history.contexts):
-        batch, _ = context_batch(asked, shape, history.context_names)
+        batch, _ = read_contexts(asked, shape, history.context_names)
         np.testing.assert_array_equal(batch, history.contexts)
-    one, single = context_batch(table.iloc[2], shape, history.context_names)
+    one, single = read_contexts(table.iloc[2], shape, history.context_names)
     np.testing.assert_array_equal(one, history.contexts[2:3])
     assert single

@@ -19,7 +19,7 @@ ROWS = np.arange(8)
 
 def at(task, *needs):
     """Return a body that gives these scenarios whatever the context."""
-    body = Constant(task.shape)
+    body = Constant(task.output_shape)
     body.start_at(task.omega.inverse(torch.tensor(needs, dtype=torch.float64)[:, None]))
     return body
 

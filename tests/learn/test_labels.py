@@ -17,7 +17,7 @@ from models import cep1, newsvendor
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.methods import labels
 from pyomo_csg.learn.methods.labels import label
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from tests.learn.test_checkpoint import names, run
 from tests.solve.test_faults import no_complete_recourse
 
@@ -28,7 +28,7 @@ def task_of(oracle, checkpoint=None, progress=False):
     """Return what labelling needs of a task."""
     checkpoint = Checkpoint(None, {}) if checkpoint is None else checkpoint
     return SimpleNamespace(
-        oracle=oracle, journal=Journal(progress), checkpoint=checkpoint
+        oracle=oracle, log=TrainingLog(progress), checkpoint=checkpoint
     )
 
 
@@ -115,7 +115,7 @@ def test_a_case_without_an_answer_is_nan_and_told_with_its_reason(
         assert record.getMessage() == (
             "labels: 2 of 20 have no answer; the first reason: infeasible"
         )
-        assert task.journal.entries[-1]["loss"] == pytest.approx(11)
+        assert task.log.entries[-1]["loss"] == pytest.approx(11)
 
 
 def test_scenarios_that_are_not_finite_do_not_spoil_the_others(small_chunks, caplog):
@@ -139,7 +139,7 @@ def test_finished_chunks_are_read_and_other_cases_are_solved(small_chunks, tmp_p
         with Checkpoint(tmp_path, {}) as checkpoint:
             task = task_of(Counting(cep1.build()), checkpoint)
             losses = label(task, "labels", zetas, omegas)
-        return losses, task.oracle.asked, task.journal.table()
+        return losses, task.oracle.asked, task.log.table()
 
     first, again = labelled(zetas), labelled(zetas)
     assert first[1] == [7, 7, 7, 3] and again[1] == []
@@ -183,9 +183,9 @@ def test_the_bar_shows_labels_per_second_and_the_mean_loss(small_chunks, capfd):
     shown = capfd.readouterr().err
     assert "round 1" in shown and "20/20" in shown and "label/s" in shown
     assert f"loss={losses.mean():.4g}" in shown
-    steps = [(e["stage"], e["step"]) for e in task.journal.entries]
+    steps = [(e["stage"], e["step"]) for e in task.log.entries]
     assert steps == [("round 1", 7), ("round 1", 14), ("round 1", 20)]
-    assert [e["loss"] for e in task.journal.entries] == pytest.approx(
+    assert [e["loss"] for e in task.log.entries] == pytest.approx(
         [losses[:7].mean(), losses[:14].mean(), losses.mean()]
     )
 

@@ -27,7 +27,7 @@ def test_predictions_and_truths_are_those_of_what_the_body_plans(trained):
 
     found = loss_check(task, net, body, UNSEEN)
 
-    scenarios, weights = task.scenarios_on(body, UNSEEN)
+    scenarios, weights = task.generate_scenarios(body, UNSEEN)
     outcomes = task.history.outcomes[UNSEEN]
     assert found["true"] == pytest.approx(task.oracle.loss(scenarios, outcomes))
     with torch.no_grad():

@@ -8,10 +8,10 @@ from pyomo_csg import DataError
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.loss_net import (
     LossNet,
-    Samples,
-    joined,
+    LossSamples,
+    concatenate_samples,
     new_loss_nets,
-    seeded,
+    torch_seed,
     train_loss_nets,
 )
 from tests.learn.test_mmd import newsvendor_task
@@ -23,9 +23,9 @@ WEIGHTS = torch.as_tensor(RNG.dirichlet(np.ones(4), 6))
 
 
 def loss_net(seed=0):
-    with seeded(np.random.default_rng(seed)):
+    with torch_seed(np.random.default_rng(seed)):
         net = LossNet(3, (8, 5), (7,)).double()  # so that rounding hides nothing
-    net.standardise([1.0, 2.0, 3.0], [0.5, 1.0, 2.0], np.array([100.0, 140.0]))
+    net.set_scaling([1.0, 2.0, 3.0], [0.5, 1.0, 2.0], np.array([100.0, 140.0]))
     return net
 
 
@@ -86,7 +86,7 @@ def test_gradients_agree_with_differences():
 
 def test_nets_can_be_called_as_one_each_in_its_own_scale():
     nets = [loss_net(0), loss_net(1)]
-    nets[1].standardise([0.0] * 3, [1.0] * 3, np.array([-3.0, -1.0]))
+    nets[1].set_scaling([0.0] * 3, [1.0] * 3, np.array([-3.0, -1.0]))
     inputs = [t.expand(2, *t.shape) for t in (SCENARIOS, WEIGHTS, OUTCOMES)]
     found = Ensemble(nets)(*inputs)
     for s, net in enumerate(nets):
@@ -107,7 +107,7 @@ def test_single_precision_tells_the_same_in_double():
 
 def test_labels_that_are_all_the_same_leave_the_scale_at_one():
     net = loss_net()
-    net.standardise([0.0] * 3, [1.0] * 3, np.array([7.0, 7.0]))
+    net.set_scaling([0.0] * 3, [1.0] * 3, np.array([7.0, 7.0]))
     assert (net.loss_center.item(), net.loss_spread.item()) == (7, 1)
 
 
@@ -129,7 +129,7 @@ def quadratic_samples(count, seed, missing=0):
     apart = scenarios.mean(axis=(1, 2)) - outcomes[:, 0]
     losses = 50 + 10 * apart**2
     losses[:missing] = np.nan
-    return Samples(scenarios, np.full((count, 2), 0.5), outcomes, losses)
+    return LossSamples(scenarios, np.full((count, 2), 0.5), outcomes, losses)
 
 
 @pytest.mark.parametrize("huber", [False, True])
@@ -146,7 +146,7 @@ def test_a_loss_is_learned_where_samples_have_an_answer(huber):
         found = net(*inputs).detach().numpy()
         error = np.mean((found - test.losses) ** 2)
         assert error < 0.1 * test.losses.var()
-    seen = task.journal.table()
+    seen = task.log.table()
     assert seen.loss.iloc[-1] < 0.1 * seen.loss.iloc[0]
     assert np.isfinite(seen.loss).all()
 
@@ -154,11 +154,11 @@ def test_a_loss_is_learned_where_samples_have_an_answer(huber):
 def test_samples_without_an_answer_do_not_count():
     samples = quadratic_samples(10, 0, missing=3)
     assert len(samples) == 10
-    known = samples.answered()
+    known = samples.solved()
     assert len(known) == 7
     assert known.losses == pytest.approx(samples.losses[3:])
     assert known.scenarios == pytest.approx(samples.scenarios[3:])
-    both = joined([samples, known])
+    both = concatenate_samples([samples, known])
     assert both.outcomes == pytest.approx(
         np.concatenate([samples.outcomes, samples.outcomes[3:]])
     )

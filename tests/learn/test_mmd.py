@@ -10,9 +10,9 @@ from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.methods.mmd import generator, train_mmd
 from pyomo_csg.learn.networks.ensemble import Ensemble
-from pyomo_csg.learn.networks.loss_net import seeded
+from pyomo_csg.learn.networks.loss_net import torch_seed
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward, LocationScaleHead
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
 
 NOTHING = np.array([], dtype=int)
@@ -29,17 +29,19 @@ def newsvendor_task(count, scenarios=1, **config):
 def task_on(contexts, demands, scenarios=1, **config):
     oracle = csg.Oracle(newsvendor.build(price=1.5))
     settings = FitConfig(**{"hidden": (16,), **config})
-    return Task(oracle, History(contexts, demands), scenarios, settings, 0, Journal())
+    return Task(
+        oracle, History(contexts, demands), scenarios, settings, 0, TrainingLog()
+    )
 
 
 def bodies(task, count, hidden=(16,)):
-    with seeded(np.random.default_rng(0)):
-        return [Feedforward(1, task.shape, hidden) for _ in range(count)]
+    with torch_seed(np.random.default_rng(0)):
+        return [Feedforward(1, task.output_shape, hidden) for _ in range(count)]
 
 
 def mean_mmd(task, body, rows):
-    scenarios, weights = map(torch.as_tensor, task.scenarios_on(body, rows))
-    return task.mmd(scenarios, weights, rows).mean().item()
+    scenarios, weights = map(torch.as_tensor, task.generate_scenarios(body, rows))
+    return task.mmd_losses(scenarios, weights, rows).mean().item()
 
 
 def test_one_constant_scenario_becomes_the_median_of_its_rows():
@@ -48,7 +50,7 @@ def test_one_constant_scenario_becomes_the_median_of_its_rows():
     found = train_mmd(task, [Constant((1, 1))] * 2, rows, None, "mmd")
     for mine, body in zip(rows, found, strict=True):
         demands = task.history.outcomes[mine, 0]
-        scenario = task.scenarios_on(body, np.arange(1))[0].item()
+        scenario = task.generate_scenarios(body, np.arange(1))[0].item()
         assert scenario == pytest.approx(np.median(demands), abs=0.1)
         assert abs(scenario - demands.mean()) > 0.2
 
@@ -64,7 +66,7 @@ def test_two_constant_scenarios_become_what_a_search_finds():
     among = np.abs(grid[:, None] - grid) / 4
     losses = (to_outcomes[:, None] + to_outcomes) / 2 - among
     best = grid[list(np.unravel_index(losses.argmin(), losses.shape))]
-    scenarios = task.scenarios_on(found, np.arange(1))[0][0, :, 0]
+    scenarios = task.generate_scenarios(found, np.arange(1))[0][0, :, 0]
     assert np.sort(scenarios) == pytest.approx(np.sort(best), abs=0.15)
 
 
@@ -72,7 +74,7 @@ def test_two_constant_scenarios_become_what_a_search_finds():
 def test_scenarios_follow_the_context(units):
     task = newsvendor_task(300, mmd_epochs=60, mmd_rate=1e-2, units=units)
     (found,) = train_mmd(task, bodies(task, 1), [np.arange(300)], None, "mmd")
-    scenarios = task.scenarios_on(found, np.arange(300))[0][:, 0, 0]
+    scenarios = task.generate_scenarios(found, np.arange(300))[0][:, 0, 0]
     # The median of a gamma distribution of shape 1 and scale 2 is 2 log 2.
     truth = 10 + 2 * task.history.contexts[:, 0] + 2 * np.log(2)
     assert np.abs(scenarios - truth).mean() < 0.35
@@ -82,7 +84,7 @@ def test_the_journal_has_the_loss_in_the_kernels_units():
     task = newsvendor_task(100, units="raw", mmd_epochs=2, mmd_rate=1e-9, batch=100)
     (body,) = start = bodies(task, 1)
     train_mmd(task, start, [np.arange(100)], None, "mmd")
-    entries = task.journal.entries
+    entries = task.log.entries
     assert [entry["step"] for entry in entries] == [1, 2]
     expected = mean_mmd(task, body, np.arange(100))
     assert entries[0]["loss"] == pytest.approx(expected, rel=1e-6)
@@ -102,7 +104,7 @@ def test_the_epoch_that_held_out_rows_like_best_is_taken_for_all():
     rows = [np.setdiff1d(np.arange(60), part) for part in parts] + [np.arange(60)]
     start = bodies(task, 4, (64, 64))
     found = train_mmd(task, start, rows, [*parts, NOTHING], "mmd")
-    *seen, best = task.journal.entries
+    *seen, best = task.log.entries
     held_out = np.array([entry["held_out"] for entry in seen])
     mean = np.mean(
         [mean_mmd(task, b, part) for b, part in zip(found, parts, strict=False)]
@@ -128,7 +130,7 @@ def test_the_members_average_is_taken_where_nothing_is_held_out():
     same = train_mmd(task, start, rows, [NOTHING, NOTHING], "mmd")
     for one, other in zip(averaged, same, strict=True):
         assert torch.equal(one(task.contexts), other(task.contexts))
-    assert not any("best_epoch" in entry for entry in task.journal.entries)
+    assert not any("best_epoch" in entry for entry in task.log.entries)
 
 
 def test_the_bodies_that_were_given_stay_and_a_seed_gives_the_same_again():
@@ -161,5 +163,5 @@ def test_a_generator_gives_each_member_its_head_and_the_frames_of_its_rows(own):
     scenarios, weights = generator(task, Ensemble(start), heads)(rows)
     assert scenarios.shape == (2, 3, 3, 1) and weights.shape == (2, 3, 3)
     for s, body in enumerate(start):
-        expected, _ = task.scenarios_on(body, rows[s], heads[s])
+        expected, _ = task.generate_scenarios(body, rows[s], heads[s])
         assert scenarios[s].detach().numpy() == pytest.approx(expected, rel=1e-12)

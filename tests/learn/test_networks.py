@@ -14,7 +14,7 @@ from pyomo_csg.learn.networks.task_nets import (
     Recurrent,
     TaskNet,
     mlp,
-    scenarios_of,
+    scenarios_from_output,
 )
 
 INF = float("inf")
@@ -81,14 +81,14 @@ def test_constant_scenarios_are_the_same_for_every_context():
 
 def test_scenarios_are_the_free_numbers_in_omega_with_equal_weights():
     free = torch.linspace(-3, 3, 24, dtype=torch.float64).reshape(4, 3, 2)
-    scenarios, weights = scenarios_of(free, OmegaHead(OMEGA), None)
+    scenarios, weights = scenarios_from_output(free, OmegaHead(OMEGA), None)
     assert torch.equal(scenarios, OMEGA(free))
     assert weights.tolist() == [[1 / 3] * 3] * 4
 
 
 def test_learned_weights_are_a_softmax_over_the_scenarios_of_a_context():
     free = torch.linspace(-3, 3, 36, dtype=torch.float64).reshape(4, 3, 3)
-    scenarios, weights = scenarios_of(free, OmegaHead(OMEGA), None)
+    scenarios, weights = scenarios_from_output(free, OmegaHead(OMEGA), None)
     odds = np.exp(free[..., 2].numpy())
     expected = odds / odds.sum(axis=1, keepdims=True)
     assert weights.numpy() == pytest.approx(expected, rel=1e-12)
@@ -98,7 +98,7 @@ def test_learned_weights_are_a_softmax_over_the_scenarios_of_a_context():
 def test_noise_moves_scenarios_within_omega():
     free = torch.zeros(4, 3, 3, dtype=torch.float64)
     noise = torch.full((4, 3, 2), -100.0, dtype=torch.float64)
-    scenarios, weights = scenarios_of(free, OmegaHead(OMEGA), None, noise)
+    scenarios, weights = scenarios_from_output(free, OmegaHead(OMEGA), None, noise)
     assert torch.equal(scenarios, OMEGA(noise))
     assert (scenarios[..., 0] >= 0).all() and (scenarios[..., 1] < -100).all()
     assert weights.numpy() == pytest.approx(1 / 3)
@@ -119,11 +119,11 @@ def test_location_and_scale_place_atoms_and_omega_bounds_them():
     head = LocationScaleHead(Said([1.0, 2.0]), Said([3.0, 4.0]), OMEGA)
     x = torch.tensor([[1.0, 9.0], [2.0, 9.0]], dtype=torch.float64)
     atoms = torch.tensor([[1.0, 1.0], [-5.0, -5.0]]).double().expand(2, 2, 2)
-    scenarios, _ = scenarios_of(atoms, head, head.frame(x))
+    scenarios, _ = scenarios_from_output(atoms, head, head.context_terms(x))
     # 1 + 3, 2 + 4 and 1 - 15, which the domain brings to 0, and 2 - 20; then twice that.
     assert scenarios.tolist() == [[[4, 6], [0, -18]], [[8, 12], [0, -36]]]
-    stacked = scenarios_of(
-        atoms.expand(5, 2, 2, 2), head, head.frame(x).expand(5, 2, 2, 2)
+    stacked = scenarios_from_output(
+        atoms.expand(5, 2, 2, 2), head, head.context_terms(x).expand(5, 2, 2, 2)
     )
     assert torch.equal(stacked[0][4], scenarios)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import pyomo_csg as csg
-from pyomo_csg.learn.networks.domains import Omega, omega_of, spread_of
+from pyomo_csg.learn.networks.domains import Omega, build_omega, standard_spread
 
 INF = math.inf
 # One of each kind: nowhere bounded, from below, from above, between; spread 2.
@@ -110,7 +110,7 @@ def annotated(domain, value):
 def test_omega_is_read_off_the_params_domain(domain, lower, upper):
     sign = -1 if upper == 0 else 1
     outcomes = sign * np.array([[0.25, 0.5], [0.5, 0.5], [0.75, 0.5]])
-    omega = omega_of(annotated(domain, sign * 0.5), outcomes)
+    omega = build_omega(annotated(domain, sign * 0.5), outcomes)
     assert omega.lower.tolist() == [lower] * 2
     assert omega.upper.tolist() == [upper] * 2
     assert omega.center.tolist() == pytest.approx([sign * 0.5] * 2)
@@ -124,13 +124,13 @@ def test_omega_is_read_off_the_params_domain(domain, lower, upper):
 )
 def test_an_open_bound_is_never_reached(domain, sign):
     outcomes = sign * np.array([[0.25, 300.0], [0.5, 500.0], [0.75, 900.0]])
-    omega = omega_of(annotated(domain, sign * 0.5), outcomes)
+    omega = build_omega(annotated(domain, sign * 0.5), outcomes)
     free = torch.tensor([[-1e5], [1e5]]).double().expand(2, 2)
     assert all(value in domain for value in omega(free).flatten().tolist())
 
 
 def test_the_spread_is_the_standard_deviation_or_one_where_nothing_varies():
     values = np.array([[1.0, 7.0, 1e9], [3.0, 7.0, 1e9], [8.0, 7.0, 1e9]])
-    assert spread_of(values) == pytest.approx([values[:, 0].std(), 1, 1])
+    assert standard_spread(values) == pytest.approx([values[:, 0].std(), 1, 1])
     panels = np.random.default_rng(0).normal(size=(6, 5, 2))
-    assert spread_of(panels) == pytest.approx(panels.reshape(-1, 2).std(axis=0))
+    assert standard_spread(panels) == pytest.approx(panels.reshape(-1, 2).std(axis=0))

@@ -9,11 +9,11 @@ from torch import nn
 
 from pyomo_csg.learn.distributions.location_scale import Forecast
 from pyomo_csg.learn.networks.domains import Omega
-from pyomo_csg.learn.networks.numpy_inference import plain
+from pyomo_csg.learn.networks.numpy_inference import numpy_generator
 from pyomo_csg.learn.networks.task_nets import (
     Constant,
     Feedforward,
-    FromFunction,
+    FunctionModule,
     LocationScaleHead,
     OmegaHead,
     Recurrent,
@@ -70,13 +70,13 @@ def test_scenarios_and_weights_are_those_of_torch(name, kind, learned):
     omega = OMEGAS[kind]
     shape = (5, len(omega.center) + learned)
     net = network(BODIES[name](shape), OmegaHead(omega))
-    assert_same(net, plain(net))
-    assert_same(net, plain(net), X[:1])
+    assert_same(net, numpy_generator(net))
+    assert_same(net, numpy_generator(net), X[:1])
 
 
 def test_free_numbers_far_out_stay_those_of_torch():
     net = network(BODIES["linear"]((5, 4)), OmegaHead(OMEGAS["every kind"]), 30.0)
-    assert_same(net, plain(net))
+    assert_same(net, numpy_generator(net))
 
 
 @pytest.mark.parametrize("name", BODIES)
@@ -84,7 +84,7 @@ def test_a_fitted_location_and_scale_are_those_of_torch(name):
     omega = OMEGAS["every kind"]
     head = LocationScaleHead(forecast(4, False), forecast(4, True), omega)
     net = network(BODIES[name]((5, 4)), head)
-    assert_same(net, plain(net))
+    assert_same(net, numpy_generator(net))
 
 
 @pytest.mark.parametrize("hidden", [(6, 8), (5,)])
@@ -92,24 +92,24 @@ def test_a_fitted_location_and_scale_are_those_of_torch(name):
 def test_an_lstm_is_that_of_torch(hidden, spread):
     head = OmegaHead(OMEGAS["every kind"])
     net = network(Recurrent(3, (5, 4), hidden), head, spread).double()
-    assert_same(net, plain(net), PANELS)
-    assert_same(net, plain(net), PANELS[:1, :1])
+    assert_same(net, numpy_generator(net), PANELS)
+    assert_same(net, numpy_generator(net), PANELS[:1, :1])
 
 
 def test_an_lstm_has_the_precision_that_it_was_trained_in():
     net = network(Recurrent(3, (5, 4), (6, 8)), OmegaHead(OMEGAS["every kind"]))
     assert {p.dtype for p in net.body.lstm.parameters()} == {torch.float32}
-    assert_same(net, plain(net), PANELS, rtol=1e-5)
-    exact = plain(copy.deepcopy(net).double())(PANELS)[0]
-    assert 0 < np.abs(plain(net)(PANELS)[0] - exact).max() < 1e-5
+    assert_same(net, numpy_generator(net), PANELS, rtol=1e-5)
+    exact = numpy_generator(copy.deepcopy(net).double())(PANELS)[0]
+    assert 0 < np.abs(numpy_generator(net)(PANELS)[0] - exact).max() < 1e-5
 
 
 def test_a_forecast_by_an_lstm_is_that_of_torch():
     forecasts = (forecast(4, positive, (9, 3)) for positive in (False, True))
     head = LocationScaleHead(*forecasts, OMEGAS["every kind"])
     net = network(Constant((5, 4)), head)
-    assert_same(net, plain(net), PANELS, rtol=1e-5)
-    assert_same(net.double(), plain(net), PANELS)
+    assert_same(net, numpy_generator(net), PANELS, rtol=1e-5)
+    assert_same(net.double(), numpy_generator(net), PANELS)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_forecast_by_an_lstm_is_that_of_torch():
 )
 def test_numbers_that_change_in_place_are_seen(body, x):
     net = network(body(), OmegaHead(OMEGAS["one kind"])).double()
-    generate = plain(net)
+    generate = numpy_generator(net)
     before = generate(x)[0]
     for parameter in net.body.parameters():
         parameter.mul_(0.5)
@@ -140,7 +140,7 @@ class Doubled(Feedforward):
 class Moved(OmegaHead):
     """So may what derives from a head."""
 
-    def place(self, free, frame):
+    def outcomes(self, free, frame):
         return 1 + self.omega(free)
 
 
@@ -156,7 +156,9 @@ OTHERS = {
     "derived head": (lambda: Constant((5, 2)), Moved),
     "own location": (
         lambda: Constant((5, 2)),
-        lambda o: LocationScaleHead(FromFunction(np.zeros_like), forecast(2, True), o),
+        lambda o: LocationScaleHead(
+            FunctionModule(np.zeros_like), forecast(2, True), o
+        ),
     ),
     "derived body of a forecast": (
         lambda: Constant((5, 2)),
@@ -171,4 +173,4 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_has_no_function_of_arrays_is_left_to_torch(name):
     body, head = OTHERS[name]
-    assert plain(network(body(), head(OMEGAS["one kind"]))) is None
+    assert numpy_generator(network(body(), head(OMEGAS["one kind"]))) is None

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.learned import Found
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.learned import MethodResult
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection import hyperparameter_search
 from pyomo_csg.learn.selection.hyperparameter_search import search, smallest, space_of
 
@@ -14,7 +14,7 @@ SPACE = space_of("mmd", None, panels=False)
 
 
 def found(losses):
-    return Found(None, {}, lambda: np.array(losses))
+    return MethodResult(None, {}, lambda: np.array(losses))
 
 
 class Clock:
@@ -44,7 +44,7 @@ def of_counts(table, seconds=None, clock=None, durations=None):
     def decide(fitted):
         clock.now += durations.get(tried[-1], 0.0)
 
-    count, fitted = smallest(list(table), seconds, Journal(), fit, decide)
+    count, fitted = smallest(list(table), seconds, TrainingLog(), fit, decide)
     return count, fitted, tried
 
 
@@ -58,7 +58,7 @@ def test_the_smallest_within_one_standard_error_of_the_best_is_taken():
     assert count == 5
     # Apart by 0.55 +- 0.74.
     assert of_counts({1: [5.0, 1.0, 2.1, 2.1], 5: [2.0] * 4})[0] == 1
-    assert fitted.contest["scenarios_tried"][1] == {
+    assert fitted.comparison["scenarios_tried"][1] == {
         "K": 2,
         "loss": pytest.approx(3.0),
         "standard_error": pytest.approx(0.9 / np.sqrt(2)),
@@ -93,7 +93,7 @@ def test_even_the_smallest_number_may_take_too_long(clock, caplog):
 
 
 def test_a_search_takes_the_settings_that_did_best_on_what_was_held_out():
-    journal, tried = Journal(), []
+    log, tried = TrainingLog(), []
     losses = [[5.0, 5.0], [4.0, NAN], [4.0, 5.0], [9.0, 9.0]]
 
     def fit(settings, name):
@@ -101,18 +101,18 @@ def test_a_search_takes_the_settings_that_did_best_on_what_was_held_out():
         return found(losses[len(tried) - 1])
 
     config = FitConfig(search=4, noise=0.123)
-    best = search(config, SPACE, 0, journal, fit)
+    best = search(config, SPACE, 0, log, fit)
 
     assert [name for _, name in tried] == [f"search {i}" for i in range(4)]
     assert tried[0][0] is config
     assert all(settings.noise == 0.123 for settings, _ in tried)
     assert len({settings.mmd_rate for settings, _ in tried}) == 4
     assert best.held_out().tolist() == [4.0, 5.0]  # no decision is as bad as 9
-    assert best.contest["searched"] == 4
+    assert best.comparison["searched"] == 4
     won = {"number": 3, "loss": 4.5, "loss_as_given": 5.0}
-    assert best.contest["search_won"] == won
-    assert best.contest["settings"]["mmd_rate"] == tried[2][0].mmd_rate
-    assert len(journal.entries) == 4
+    assert best.comparison["search_won"] == won
+    assert best.comparison["settings"]["mmd_rate"] == tried[2][0].mmd_rate
+    assert len(log.entries) == 4
 
 
 def test_a_search_draws_by_its_seed():
@@ -122,7 +122,7 @@ def test_a_search_draws_by_its_seed():
             FitConfig(search=3),
             SPACE,
             seed,
-            Journal(),
+            TrainingLog(),
             lambda settings, _: drawn.append(settings.mmd_rate) or found([1.0]),
         )
         return drawn
@@ -132,5 +132,5 @@ def test_a_search_draws_by_its_seed():
 
 def test_a_search_of_one_takes_the_settings_as_they_are():
     config = FitConfig(search=1)
-    best = search(config, SPACE, 0, Journal(), lambda settings, _: found([1.0]))
-    assert best.contest["settings"]["batch"] == config.batch
+    best = search(config, SPACE, 0, TrainingLog(), lambda settings, _: found([1.0]))
+    assert best.comparison["settings"]["batch"] == config.batch

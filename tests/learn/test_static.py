@@ -12,9 +12,9 @@ from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import _renewed, lambda_of, train_static
-from pyomo_csg.learn.networks.loss_net import seeded
+from pyomo_csg.learn.networks.loss_net import torch_seed
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
 from tests.learn.test_mmd import bodies, newsvendor_task
 
@@ -57,7 +57,7 @@ def true_loss(task, body, count=2000):
 def test_labels_are_the_oracles_losses_of_what_the_mmd_body_plans(trained):
     task, body, result = trained
     samples = result.samples[0]
-    scenarios, _ = task.scenarios_on(body, EVERY)
+    scenarios, _ = task.generate_scenarios(body, EVERY)
     assert samples.scenarios == pytest.approx(scenarios)
     assert samples.outcomes == pytest.approx(task.history.outcomes)
     exact = task.oracle.loss(scenarios, task.history.outcomes)
@@ -68,7 +68,7 @@ def test_members_of_one_start_share_labels_and_a_loss_net(trained):
     task, _, result = trained
     assert result.loss_nets[0] is result.loss_nets[2]
     assert result.samples[0] is result.samples[2]
-    (noted,) = [entry for entry in task.journal.entries if "missing" in entry]
+    (noted,) = [entry for entry in task.log.entries if "missing" in entry]
     assert (noted["step"], noted["missing"]) == (200, 0)
 
 
@@ -86,9 +86,9 @@ def test_static_decides_better_than_mmd_on_pairs_that_nobody_has_seen(trained):
 
 def test_a_large_lambda_stays_with_mmd_and_a_small_one_leaves(trained):
     task, body, result = trained
-    before, _ = task.scenarios_on(body, EVERY)
+    before, _ = task.generate_scenarios(body, EVERY)
     moved = [
-        np.abs(task.scenarios_on(found, EVERY)[0] - before).mean()
+        np.abs(task.generate_scenarios(found, EVERY)[0] - before).mean()
         for found in result.bodies
     ]
     assert moved[0] > moved[1] > moved[2]
@@ -102,7 +102,7 @@ def test_a_member_is_what_it_would_be_alone_with_its_lambda(trained):
     both = train_static(task, [body] * 2, [0.1, 5.0], [EVERY] * 2, "static")
     one = train_static(task, [body], [5.0], [EVERY], "static")
     found, expected = (
-        task.scenarios_on(b, EVERY)[0] for b in (both.bodies[1], one.bodies[0])
+        task.generate_scenarios(b, EVERY)[0] for b in (both.bodies[1], one.bodies[0])
     )
     assert found == pytest.approx(expected, abs=1e-6)
 
@@ -115,13 +115,13 @@ def test_members_learn_from_the_rows_that_they_may_see():
     for body, mine, samples in zip(
         [one, one, other, other], rows, result.samples, strict=True
     ):
-        scenarios, _ = task.scenarios_on(body, mine)
+        scenarios, _ = task.generate_scenarios(body, mine)
         assert samples.outcomes == pytest.approx(task.history.outcomes[mine])
         assert samples.scenarios == pytest.approx(scenarios)
         exact = task.oracle.loss(scenarios, task.history.outcomes[mine])
         assert samples.losses == pytest.approx(exact, rel=1e-9)
     assert len({id(net) for net in result.loss_nets}) == 4
-    (noted,) = [entry for entry in task.journal.entries if "missing" in entry]
+    (noted,) = [entry for entry in task.log.entries if "missing" in entry]
     assert noted["step"] == 60 + 40  # rows that two members share are labelled once
 
 
@@ -162,20 +162,22 @@ def test_pairs_without_an_answer_are_the_worst_and_counted():
         1,
         FitConfig(**{**QUICK, "loss_epochs": 2}),
         0,
-        Journal(),
+        TrainingLog(),
     )
     body = Constant((1, 1))
     result = train_static(task, [body], [1.0], [np.arange(50)], "static")
-    order = task.scenarios_on(body, np.arange(1))[0].item()
+    order = task.generate_scenarios(body, np.arange(1))[0].item()
     # Ordered is the one scenario, and two more can be had.
     impossible = demands[:, 0] > order + 2
     assert 0 < impossible.sum() < 50
     losses = result.samples[0].losses
     known = losses[~impossible]
     assert losses[impossible] == pytest.approx(known.max() + known.std())
-    (noted,) = [entry for entry in task.journal.entries if "missing" in entry]
+    (noted,) = [entry for entry in task.log.entries if "missing" in entry]
     assert noted["missing"] == impossible.sum()
-    assert np.isfinite(task.scenarios_on(result.bodies[0], np.arange(50))[0]).all()
+    assert np.isfinite(
+        task.generate_scenarios(result.bodies[0], np.arange(50))[0]
+    ).all()
 
 
 def test_a_number_is_the_regularization_itself():
@@ -188,12 +190,12 @@ def test_a_number_is_the_regularization_itself():
 @pytest.mark.parametrize("units", ["raw", "standard"])
 def test_a_relative_regularization_is_a_multiple_of_the_squared_mmd(units):
     task = newsvendor_task(20, 3, units=units)
-    with seeded(np.random.default_rng(3)):
-        body = Feedforward(1, task.shape, (8,))
+    with torch_seed(np.random.default_rng(3)):
+        body = Feedforward(1, task.output_shape, (8,))
     rows = [np.arange(20), np.arange(5)]
     means = []
     for mine in rows:
-        scenarios, _ = task.scenarios_on(body, mine)
+        scenarios, _ = task.generate_scenarios(body, mine)
         squared = [
             cdist(z, w[None]).mean() - cdist(z, z).mean() / 2
             for z, w in zip(scenarios, task.history.outcomes[mine], strict=True)
@@ -210,7 +212,7 @@ def test_a_relative_regularization_is_a_multiple_of_the_squared_mmd(units):
 def test_a_relative_regularization_is_positive_for_a_bounded_kernel_too():
     task = newsvendor_task(20, kernel="gaussian", bandwidth=1.0, units="raw")
     (body,) = bodies(task, 1)
-    scenarios, _ = task.scenarios_on(body, np.arange(20))
+    scenarios, _ = task.generate_scenarios(body, np.arange(20))
     apart = scenarios[:, 0] - task.history.outcomes
     expected = np.mean(2 - 2 * np.exp(-(apart**2) / 2))
     assert lambda_of("1x", task, [body], [np.arange(20)]) == pytest.approx(expected)
@@ -226,7 +228,7 @@ def test_what_is_no_regularization_is_refused(wrong):
 
 def test_constant_scenarios_begin_anew_where_lambda_is_given():
     task = newsvendor_task(20, 3)
-    start = [Constant(task.shape)] * 2
+    start = [Constant(task.output_shape)] * 2
     renewed = [body.free for body in _renewed(task, start, "static")]
     assert len(torch.unique(torch.stack(renewed))) == 2 * 3
     assert (start[0].free == 0).all()

@@ -11,7 +11,7 @@ from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.distances import mmd_loss
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.task_nets import Constant
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
 from tests.learn.test_direct import hard_to_serve
 from tests.zoo import ZOO
@@ -20,7 +20,7 @@ from tests.zoo import ZOO
 def task_on(contexts, outcomes, model=None, scenarios=2, **config):
     oracle = csg.Oracle(model or newsvendor.build())
     history = History(np.asarray(contexts), np.asarray(outcomes))
-    return Task(oracle, history, scenarios, FitConfig(**config), 3, Journal())
+    return Task(oracle, history, scenarios, FitConfig(**config), 3, TrainingLog())
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_the_unit_of_losses_is_the_spread_of_the_median_orders_costs(pairs):
     sold = np.minimum(order, demands)
     costs = order - 1.05 * sold - 0.1 * (order - sold)
 
-    assert task.loss_unit == pytest.approx(costs.std())
+    assert task.cost_scale == pytest.approx(costs.std())
 
 
 @pytest.mark.parametrize("outcomes", [[[5.0]] * 4, [[50.0], [60.0], [70.0], [80.0]]])
@@ -59,7 +59,7 @@ def test_the_unit_of_losses_is_a_number_where_costs_do_not_differ_or_are_none(
 ):
     task = task_on(np.zeros((4, 1)), outcomes, hard_to_serve())
 
-    assert 0 < task.loss_unit < np.inf
+    assert 0 < task.cost_scale < np.inf
     assert not recwarn.list
 
 
@@ -74,16 +74,16 @@ def test_the_kernel_sees_standard_deviations_or_raw_numbers(pairs):
     scenarios = torch.as_tensor(pairs[1][[[1, 2], [3, 5]]])
     happened, spread = torch.as_tensor(pairs[1][rows]), pairs[1].std()
 
-    standard = task_on(*pairs).mmd(scenarios, None, rows)
-    raw = task_on(*pairs, units="raw").mmd(scenarios, None, rows)
+    standard = task_on(*pairs).mmd_losses(scenarios, None, rows)
+    raw = task_on(*pairs, units="raw").mmd_losses(scenarios, None, rows)
 
     assert raw.tolist() == pytest.approx(mmd_loss(scenarios, happened).tolist())
     assert standard.tolist() == pytest.approx((raw / spread).tolist())
 
 
 def test_a_row_of_free_numbers_more_is_for_learned_weights(pairs):
-    assert task_on(*pairs).shape == (2, 1)
-    assert task_on(*pairs, weights="learned").shape == (2, 2)
+    assert task_on(*pairs).output_shape == (2, 1)
+    assert task_on(*pairs, weights="learned").output_shape == (2, 2)
 
 
 def test_the_solver_gets_weights_only_where_they_are_learned(pairs):
@@ -99,7 +99,7 @@ def test_integers_of_either_stage_are_seen():
             np.zeros((2, 1)),
             [[p.value for p in csg.TwoStageModel(build()).uncertain_params]] * 2,
             build(),
-        ).integer
+        ).has_integers
         for name, build in ZOO.items()
         if name in ("newsvendor", "integers", "piecewise", "farmer")
     }
@@ -127,7 +127,7 @@ class Noisy(nn.Module):
 def test_scenarios_are_those_of_a_body_in_use_and_it_learns_on_afterwards(pairs):
     task, body = task_on(*pairs), Noisy()
 
-    scenarios, weights = task.scenarios_on(body, np.arange(30))
+    scenarios, weights = task.generate_scenarios(body, np.arange(30))
 
     one = task.omega(torch.ones(1, dtype=torch.float64)).item()
     assert scenarios == pytest.approx(np.full((30, 2, 1), one))

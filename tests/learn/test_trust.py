@@ -16,7 +16,7 @@ def _net(seed=0, numbers=2):
     net = LossNet(numbers, (6, 4), (5,))
     rng = np.random.default_rng(seed)
     losses = rng.normal(3, 2, 20)
-    net.standardise(rng.normal(size=numbers), rng.uniform(0.5, 2, numbers), losses)
+    net.set_scaling(rng.normal(size=numbers), rng.uniform(0.5, 2, numbers), losses)
     return net
 
 
@@ -42,8 +42,8 @@ def test_the_class_s_complexity_is_bounded_on_members_that_were_drawn():
     rng, m = np.random.default_rng(2), 30
     nets = [_net(seed) for seed in range(60)]
     for net in nets[1:]:
-        net.standardise(nets[0].center, nets[0].spread, np.array([1.0, 5.0]))
-    nets[0].standardise(nets[0].center, nets[0].spread, np.array([1.0, 5.0]))
+        net.set_scaling(nets[0].center, nets[0].spread, np.array([1.0, 5.0]))
+    nets[0].set_scaling(nets[0].center, nets[0].spread, np.array([1.0, 5.0]))
     inputs = _inputs(rng, m)
     values = np.stack([net(*inputs).detach().numpy() - 3.0 for net in nets])
     signs = rng.choice([-1.0, 1.0], (500, m))

@@ -17,7 +17,7 @@ from models import newsvendor
 from pyomo_csg.evaluation.program_cache import FullProgram, ProgramCache
 from pyomo_csg.learn import checkpoint as checkpoints
 from pyomo_csg.learn.checkpoint import Checkpoint
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.policy import saving
 from tests import quick
 from tests.reliability import mutations
@@ -111,12 +111,12 @@ class Stage:
 
     def _run(self):
         def compute():
-            journal.note("stage", 1, loss=0.5)
+            log.record("stage", 1, loss=0.5)
             return {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False])}
 
-        journal = Journal()
+        log = TrainingLog()
         with Checkpoint(self.folder, {"seed": 0}) as kept:
-            return kept.stage("labels", compute, note="n", journal=journal)
+            return kept.stage("labels", compute, note="n", log=log)
 
 
 class Identity(Stage):

@@ -10,7 +10,7 @@ from pyomo.core.base.block import BlockData
 from torch import Tensor
 
 from pyomo_csg.baselines.base import Baseline
-from pyomo_csg.learn.config import FitConfig, config_of
+from pyomo_csg.learn.config import FitConfig, read_config
 from pyomo_csg.policy.fit import fit
 
 
@@ -86,7 +86,7 @@ class LandscapeSurrogate(Baseline):
             regularization=0.0,
             network=network,
             config=replace(
-                config_of(config), kernel=_product, bandwidth=None, units="standard"
+                read_config(config), kernel=_product, bandwidth=None, units="standard"
             ),
             seed=self.seed,
             progress=progress,

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.learn.distributions.samplers import features_of
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.ensemble import Ensemble
-from pyomo_csg.learn.progress import Journal
-from pyomo_csg.learn.trainer import Schedule, descend
+from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.trainer import Schedule, train_ensemble
 
 Call = Callable[..., Tensor]
 
@@ -35,7 +35,7 @@ class Features:
 
     def __init__(self, contexts: np.ndarray):
         features = features_of(contexts)
-        self._center, self._spread = features.mean(axis=0), spread_of(features)
+        self._center, self._spread = features.mean(axis=0), standard_spread(features)
         self.count = features.shape[1]
 
     def __call__(self, contexts: np.ndarray) -> np.ndarray:
@@ -53,14 +53,14 @@ class Training:
     schedule : Schedule
     rng : Generator
         Of the rows' order.
-    journal : Journal
+    log : TrainingLog
     """
 
     def __init__(
-        self, rows: int, schedule: Schedule, rng: np.random.Generator, journal: Journal
+        self, rows: int, schedule: Schedule, rng: np.random.Generator, log: TrainingLog
     ):
         self._rows, self._schedule = np.arange(rows), schedule
-        self._rng, self._journal = rng, journal
+        self._rng, self._log = rng, log
 
     def __call__(
         self,
@@ -83,8 +83,8 @@ class Training:
         def call(*inputs: Tensor) -> Tensor:
             return ensemble(*(one[None] for one in inputs))[0]
 
-        with self._journal.stage(stage, self._schedule.epochs) as bar:
-            descend(
+        with self._log.stage(stage, self._schedule.epochs) as bar:
+            train_ensemble(
                 ensemble,
                 lambda batch: loss(call, torch.as_tensor(batch[0]))[None],
                 [self._rows],

@@ -18,10 +18,10 @@ from pyomo_csg.baselines.trained.network_training import Call, Features, Trainin
 from pyomo_csg.baselines.trained.recourse_samples import RecourseSamples, Sampler
 from pyomo_csg.decisions.decider import PerContext
 from pyomo_csg.errors import CsgError
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import mlp
-from pyomo_csg.learn.progress import Journal
-from pyomo_csg.learn.random_state import one_thread, seeded
+from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.random_state import single_threaded, torch_seed
 from pyomo_csg.learn.trainer import Schedule
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel, annotate
@@ -154,9 +154,9 @@ class RecourseNet(nn.Module):
         self.outputs = nn.Linear(hidden, 1, dtype=torch.float64)
         for name, values in {
             "center": decisions.mean(axis=0),
-            "spread": spread_of(decisions),
+            "spread": standard_spread(decisions),
             "cost_center": costs.mean(),
-            "cost_spread": spread_of(costs[:, None])[0],
+            "cost_spread": standard_spread(costs[:, None])[0],
         }.items():
             self.register_buffer(name, torch.as_tensor(values))
 
@@ -268,7 +268,7 @@ class Neur2SP(Baseline):
         )
         super().__init__(model, data, context=context, seed=seed, **settings)
         self._features = Features(self.history.contexts)
-        with one_thread():
+        with single_threaded():
             sampler = Sampler(self.oracle, self.history, decisions, self.seed)
             bounds = sampler.bounds
             # What no solver takes is to be told now, not after the training.
@@ -312,7 +312,7 @@ class Neur2SP(Baseline):
         """Return the network that squared errors like best."""
         rng = np.random.default_rng(self.seed)
         ys, costs = samples.decisions, samples.costs
-        with seeded(rng):
+        with torch_seed(rng):
             start = RecourseNet(self._features.count, hidden, ys, costs)
         features = torch.as_tensor(self._features(self.history.contexts[samples.rows]))
         decisions, targets = torch.as_tensor(ys), torch.as_tensor(costs)
@@ -322,7 +322,7 @@ class Neur2SP(Baseline):
             return (errors / start.cost_spread).square().mean()
 
         schedule = Schedule(epochs, _BATCH, _RATE)
-        train = Training(len(samples), schedule, rng, Journal(progress))
+        train = Training(len(samples), schedule, rng, TrainingLog(progress))
         trained = train("recourse", start, loss)
         assert isinstance(trained, RecourseNet)
         return trained

@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.trained.network_training import Features
-from pyomo_csg.learn.networks.domains import spread_of
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.validation import whole_problems
 
 _FIRST_STEP = 0.5  # of the simplex, in standard deviations of the outcomes
@@ -94,7 +94,7 @@ class OneScenario(Baseline):
         super().__init__(model, data, context=context, seed=seed, **settings)
         self.name = f"one scenario, {map}"
         self._evaluations, self._pairs = int(evaluations), int(pairs)
-        self._unit = spread_of(self.history.outcomes)
+        self._unit = standard_spread(self.history.outcomes)
         self._features = Features(self.history.contexts)
         features = self._features(self.history.contexts)
         self._map: LinearMap | LeafMap
@@ -102,7 +102,7 @@ class OneScenario(Baseline):
             self._map = LinearMap(features, self.history.outcomes)
         else:
             self._map = LeafMap(features, self.history.outcomes, int(leaf), self.seed)
-        self.losses = self._search(features, Journal(progress))
+        self.losses = self._search(features, TrainingLog(progress))
 
     def _generate_scenarios(
         self, contexts: np.ndarray
@@ -110,12 +110,12 @@ class OneScenario(Baseline):
         zetas = self._project(self._map(self._features(contexts)))
         return zetas[:, None], np.ones((len(contexts), 1))
 
-    def _search(self, features: np.ndarray, journal: Journal) -> tuple[float, float]:
+    def _search(self, features: np.ndarray, log: TrainingLog) -> tuple[float, float]:
         """Fit the parts of the map, one by one, and return the losses before and after."""
         rng = np.random.default_rng(self.seed)
         parts = self._map.parts(features)
         sums, count = np.zeros(2), 0
-        with journal.stage(self.name, len(parts), "search") as bar:
+        with log.stage(self.name, len(parts), "search") as bar:
             for numbers, design, rows in parts:
                 some = rng.permutation(len(rows))[: self._pairs]
                 sums += len(some) * self._fit(numbers, design[some], rows[some])
@@ -212,8 +212,8 @@ class LeafMap:
         self, features: np.ndarray, outcomes: np.ndarray, leaf: int, seed: int
     ):
         self._tree = DecisionTreeRegressor(min_samples_leaf=leaf, random_state=seed)
-        self._tree.fit(features, outcomes / spread_of(outcomes))
-        self.numbers = self._tree.tree_.value[:, :, 0] * spread_of(outcomes)
+        self._tree.fit(features, outcomes / standard_spread(outcomes))
+        self.numbers = self._tree.tree_.value[:, :, 0] * standard_spread(outcomes)
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
         """Return scenarios (n, p)."""

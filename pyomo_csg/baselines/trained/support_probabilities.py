@@ -15,10 +15,10 @@ from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.reduction import kmeans
 from pyomo_csg.baselines.trained.network_training import Call, Features, Training
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import mlp
-from pyomo_csg.learn.progress import Journal
-from pyomo_csg.learn.random_state import one_thread, seeded
+from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.random_state import single_threaded, torch_seed
 from pyomo_csg.learn.trainer import Schedule
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages.inputs import axes_of, scenario_array
@@ -226,13 +226,13 @@ class SupportProbabilities(Baseline):
         super().__init__(model, data, context=context, seed=seed, **settings)
         self._features = Features(self.history.contexts)
         rng = np.random.default_rng(self.seed)
-        with one_thread():
+        with single_threaded():
             self.support = self._points(support)
-            with seeded(rng):
+            with torch_seed(rng):
                 layers = [self._features.count, *hidden, len(self.support)]
                 self._network: nn.Module = mlp(layers)
             schedule = Schedule(epochs, _BATCH, _RATE)
-            train = Training(len(self.history), schedule, rng, Journal(progress))
+            train = Training(len(self.history), schedule, rng, TrainingLog(progress))
             self._network = train("likelihood", self._network, self._surprise())
             known = KnownDecisions(self.oracle, self.support, self.history.outcomes)
             known.add(anywhere(len(self.support), decisions, rng))
@@ -260,13 +260,13 @@ class SupportProbabilities(Baseline):
             return scenario_array(self.two_stage, support)
         outcomes = self.history.outcomes
         count = len(outcomes) if support is None else support
-        points, _ = kmeans(outcomes, None, count, self.seed, spread_of(outcomes))
+        points, _ = kmeans(outcomes, None, count, self.seed, standard_spread(outcomes))
         return points
 
     def _surprise(self) -> Loss:
         """Return the loss whose least is at the most likely probabilities."""
         inputs = torch.as_tensor(self._features(self.history.contexts))
-        unit = spread_of(self.history.outcomes)
+        unit = standard_spread(self.history.outcomes)
         nearest = torch.as_tensor(
             pairwise_distances_argmin(self.history.outcomes / unit, self.support / unit)
         )

@@ -91,5 +91,5 @@ def linear_class(network: TaskNet | None) -> LinearClass:
     if numbers != len(head.omega.center):
         found = "its scenarios' weights are learned; fit with weights='equal'"
         raise DataError(subject, [found])
-    speed = head.omega.speed().numpy()
+    speed = head.omega.max_slope().numpy()
     return LinearClass(count, numbers, body.bound, speed, network)

@@ -54,9 +54,9 @@ class Charges:
         """
         task, folds = self._task, self._folds
         law_is_given = self._head is not None
-        if not law_is_given and not task.history.panels and task.integer:
+        if not law_is_given and not task.history.has_panels and task.has_integers:
             return [Alike(task.history.outcomes, w, own=0.0) for w in self._alike]
-        if not law_is_given and not (task.history.panels and has_gradient):
+        if not law_is_given and not (task.history.has_panels and has_gradient):
             return [None] * len(folds)
         heads = [self._head] * len(folds) if law_is_given else self.forecasts
         return [
@@ -68,7 +68,7 @@ class Charges:
         """Return what may happen by a forecast and its errors on some rows."""
         task = self._task
         return Errors(
-            head.frame(torch.as_tensor(task.history.contexts)).numpy(),
+            head.context_terms(torch.as_tensor(task.history.contexts)).numpy(),
             residuals_of(task, head, rows),
             task.omega.lower.numpy(),
             task.omega.upper.numpy(),

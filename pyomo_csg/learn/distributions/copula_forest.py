@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pyomo_csg.learn.distributions.samplers import Forest
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.task import Task
 
@@ -74,7 +74,7 @@ def _linear(
     if len(contexts) < _LEAST:
         return lambda x: np.zeros((len(x), outcomes.shape[1]))
     line = make_pipeline(StandardScaler(), RidgeCV(_PENALTIES))
-    line.fit(contexts, outcomes / spread_of(outcomes))
+    line.fit(contexts, outcomes / standard_spread(outcomes))
     return lambda x: line.predict(x).reshape(len(x), -1)
 
 
@@ -125,12 +125,12 @@ def enlarged(task: Task, folds: Folds) -> tuple[Task, Folds, list[Law]]:
     seed = int(rng.integers(2**31))
     laws = [
         Law(history.contexts[rows], history.outcomes[rows], contexts, seed)
-        for rows in task.journal.each("law", folds.rows, "part")
+        for rows in task.log.each("law", folds.rows, "part")
     ]
     drawn = [
         law.draw(rows, 1, rng)[:, 0] for law, rows in zip(laws, fresh, strict=True)
     ]
-    larger = task.with_pairs(contexts[len(history) :], np.concatenate(drawn))
+    larger = task.with_rows(contexts[len(history) :], np.concatenate(drawn))
     rows = [np.concatenate(both) for both in zip(folds.rows, fresh, strict=True)]
     return larger, Folds(rows, folds.held_out), laws
 
@@ -147,7 +147,9 @@ def between(contexts: np.ndarray, count: int, rng: np.random.Generator) -> np.nd
     if count == 0 or len(contexts) < 2:
         return contexts[:0]
     near = min(_NEAR, len(contexts) - 1)
-    search = NearestNeighbors(n_neighbors=near).fit(contexts / spread_of(contexts))
+    search = NearestNeighbors(n_neighbors=near).fit(
+        contexts / standard_spread(contexts)
+    )
     found = search.kneighbors(return_distance=False)
     one = rng.integers(len(contexts), size=count)
     other = found[one, rng.integers(near, size=count)]

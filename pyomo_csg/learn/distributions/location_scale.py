@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import Feedforward, LocationScaleHead, Recurrent
-from pyomo_csg.learn.random_state import seeded
+from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, descend
+from pyomo_csg.learn.trainer import Schedule, train_ensemble
 
 _HOLDOUT = 0.2
 _STEPS, _MOST_EPOCHS = 400, 100
@@ -79,7 +79,7 @@ class Forecast(nn.Module):
         self.center.copy_(torch.as_tensor(task.center))
         self.spread.copy_(torch.as_tensor(task.spread))
         self.offset.copy_(torch.as_tensor(np.median(targets, axis=0)))
-        self.unit.copy_(torch.as_tensor(spread_of(targets)))
+        self.unit.copy_(torch.as_tensor(standard_spread(targets)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return numbers (B, p)."""
@@ -128,7 +128,7 @@ def new_head(task: Task) -> LocationScaleHead:
 
 def residuals_of(task: Task, head: LocationScaleHead, rows: np.ndarray) -> np.ndarray:
     """Return what a head leaves unexplained on rows (m, p), in units of its scale."""
-    frame = head.frame(torch.as_tensor(task.history.contexts[rows])).numpy()
+    frame = head.context_terms(torch.as_tensor(task.history.contexts[rows])).numpy()
     return (task.history.outcomes[rows] - frame[:, 0]) / frame[:, 1]
 
 
@@ -190,14 +190,14 @@ def _fit(
     early = [fit.early for fit in fits]
     schedule = Schedule.of_steps(_STEPS, early, 64, 3e-3, 1e-3)
     schedule = replace(schedule, epochs=min(schedule.epochs, _MOST_EPOCHS))
-    with task.journal.stage(stage, schedule.epochs) as bar:
+    with task.log.stage(stage, schedule.epochs) as bar:
 
         def keep(epoch: int, losses: np.ndarray) -> None:
             for fit, body in zip(fits, ensemble.members(), strict=True):
                 fit.offer(task, body)
             bar.step(loss=losses.mean())
 
-        descend(ensemble, loss, early, schedule, task.rng(stage), keep)
+        train_ensemble(ensemble, loss, early, schedule, task.rng(stage), keep)
     for fit in fits:
         fit.body.load_state_dict(fit.state)
     for network, target, held in zip(networks, targets, late, strict=True):
@@ -249,7 +249,7 @@ def _new(
     task: Task, targets: np.ndarray, positive: bool, stage: str, number: int
 ) -> Forecast:
     seed = int(task.rng(f"{stage} {number}").integers(2**31))
-    with seeded(seed):
+    with torch_seed(seed):
         network = _empty(task, positive)
     network.scale_to(task, targets)
     network.requires_grad_(True)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestRegressor
 
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 
 _TREES, _LEAF = 200, 5
 
@@ -194,7 +194,7 @@ def forest_weights(
 
     Columns of other rows are zero.
     """
-    targets = outcomes / spread_of(outcomes)
+    targets = outcomes / standard_spread(outcomes)
     forest = Forest(contexts[rows], targets[rows], seed)
     weights = np.zeros((len(contexts), len(contexts)))
     weights[:, rows] = forest.weights(contexts)

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from pyomo_csg.learn.distributions.samplers import Likely
 from pyomo_csg.learn.networks.ensemble import Ensemble
-from pyomo_csg.learn.networks.task_nets import scenarios_of
+from pyomo_csg.learn.networks.task_nets import scenarios_from_output
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, descend
+from pyomo_csg.learn.trainer import Schedule, train_ensemble
 from pyomo_csg.solve import Oracle
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Direct:
         self._draws = draws or task.config.draws
         self._heads = heads or [task.head] * len(likely)
         raw = torch.as_tensor(task.history.contexts)
-        frames = {id(head): head.frame(raw) for head in self._heads}
+        frames = {id(head): head.context_terms(raw) for head in self._heads}
         self._frames = [frames[id(head)] for head in self._heads]
         self.failed = 0
 
@@ -85,14 +85,14 @@ class Direct:
             )
         ensemble = Ensemble(bodies).to(self._task.device)
         steps = schedule.steps(rows) * schedule.epochs
-        with self._task.journal.stage(stage, steps, "step") as bar:
+        with self._task.log.stage(stage, steps, "step") as bar:
 
             def loss(batch: np.ndarray) -> Tensor:
                 found = self._losses(ensemble, batch, rng)
                 bar.step()
                 return found
 
-            descend(
+            train_ensemble(
                 ensemble,
                 loss,
                 rows,
@@ -106,7 +106,7 @@ class Direct:
                 stage,
                 self.failed,
             )
-            self._task.journal.note(stage, steps, missing=self.failed)
+            self._task.log.record(stage, steps, missing=self.failed)
         return ensemble.members()
 
     def _losses(
@@ -127,16 +127,18 @@ class Direct:
         )
         loss, lost = self._charged(scenarios, weights, outcomes)
         if self._regularization > 0:
-            loss = loss + self._regularization * task.mmd(scenarios, weights, rows)
+            loss = loss + self._regularization * task.mmd_losses(
+                scenarios, weights, rows
+            )
         if lost.any():
-            loss = torch.where(lost, task.mmd(scenarios, weights, rows), loss)
+            loss = torch.where(lost, task.mmd_losses(scenarios, weights, rows), loss)
         return loss.mean(dim=1)
 
     def _placed(
         self, free: Tensor, rows: np.ndarray, noise: Tensor
     ) -> tuple[Tensor, Tensor]:
         placed = [
-            scenarios_of(free[s], head, _at(frame, mine), noise[s])
+            scenarios_from_output(free[s], head, _at(frame, mine), noise[s])
             for s, (head, frame, mine) in enumerate(
                 zip(self._heads, self._frames, rows, strict=True)
             )
@@ -162,7 +164,7 @@ class Direct:
             fresh=True,
         )
         self.failed += len(self._oracle.failures)
-        unit = self._task.loss_unit
+        unit = self._task.cost_scale
         losses = torch.as_tensor(np.nan_to_num(found.loss) / unit)
         slopes = torch.as_tensor(np.nan_to_num(found.gradient) / unit)
         moved = (scenarios - scenarios.detach()) * slopes.reshape(scenarios.shape)

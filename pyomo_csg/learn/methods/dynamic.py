@@ -11,7 +11,12 @@ import numpy as np
 from torch import nn
 
 from pyomo_csg.learn.methods.static import follow, sample, train_static
-from pyomo_csg.learn.networks.loss_net import LossNet, Samples, joined, train_loss_nets
+from pyomo_csg.learn.networks.loss_net import (
+    LossNet,
+    LossSamples,
+    concatenate_samples,
+    train_loss_nets,
+)
 from pyomo_csg.learn.task import Task
 
 
@@ -25,15 +30,15 @@ class ReplayBuffer:
     """
 
     def __init__(self, rounds: int):
-        self.rounds: deque[Samples] = deque(maxlen=rounds)
+        self.rounds: deque[LossSamples] = deque(maxlen=rounds)
 
-    def push(self, samples: Samples) -> None:
+    def push(self, samples: LossSamples) -> None:
         """Keep a round, and forget the oldest where there are too many."""
         self.rounds.append(samples)
 
-    def samples(self) -> Samples:
+    def samples(self) -> LossSamples:
         """Return all that is kept, the oldest first."""
-        return joined(list(self.rounds))
+        return concatenate_samples(list(self.rounds))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +58,7 @@ class DynamicResult:
     buffers: list[ReplayBuffer]
 
     @property
-    def samples(self) -> list[Samples]:
+    def samples(self) -> list[LossSamples]:
         """What the Loss-Nets were last trained on."""
         return [buffer.samples() for buffer in self.buffers]
 
@@ -98,7 +103,9 @@ def train_dynamic(
         labelled = sample(task, bodies, rows, f"{name} labels", head)
         for kind, shared in enumerate(buffers):
             theirs = zip(kinds, labelled, strict=True)
-            shared.push(joined([samples for k, samples in theirs if k == kind]))
+            shared.push(
+                concatenate_samples([samples for k, samples in theirs if k == kind])
+            )
         kept = [shared.samples() for shared in buffers]
         epochs = _epochs(task.config.loss_epochs, first.samples, kept)
         nets = train_loss_nets(task, nets, kept, f"{name} Loss-Net", huber, epochs)
@@ -109,7 +116,9 @@ def train_dynamic(
     )
 
 
-def _epochs(most: int, first: Sequence[Samples], kept: Sequence[Samples]) -> int:
+def _epochs(
+    most: int, first: Sequence[LossSamples], kept: Sequence[LossSamples]
+) -> int:
     """Return for how many epochs to update: with more samples an epoch has more steps.
 
     So a round costs as much as the first training.

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pyomo_csg.learn.checkpoint import Checkpoint
-from pyomo_csg.learn.progress import Journal
+from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.solve import Oracle
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class Labeller(Protocol):
     """What labelling needs of a task."""
 
     oracle: Oracle
-    journal: Journal
+    log: TrainingLog
     checkpoint: Checkpoint
 
 
@@ -43,7 +43,7 @@ def label(
     ----------
     task : Task
     stage : str
-        Its name in the bar, the journal and the checkpoint, which keeps every chunk.
+        Its name in the bar, the log and the checkpoint, which keeps every chunk.
     scenarios : array (n, K, p)
     outcomes : array (n, p)
     weights : array (n, K), optional
@@ -108,7 +108,7 @@ def _in_chunks(
     """Answer all cases, which are on the first axis of the arrays, chunk by chunk."""
     n, reason = len(cases[0]), ""
     found = np.full(n, np.nan)
-    with task.journal.stage(stage, n, unit) as bar:
+    with task.log.stage(stage, n, unit) as bar:
         for start in range(0, n, size):
             rows = slice(start, min(start + size, n))
             chunk = [None if array is None else array[rows] for array in cases]

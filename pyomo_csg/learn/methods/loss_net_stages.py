@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from pyomo_csg.learn.checkpoint import restore_network
-from pyomo_csg.learn.networks.loss_net import LossNet, Samples, blank_loss_nets
+from pyomo_csg.learn.networks.loss_net import LossNet, LossSamples, untrained_loss_nets
 from pyomo_csg.learn.task import Task
 
 
@@ -26,7 +26,7 @@ class Followed:
 
     bodies: list[nn.Module]
     loss_nets: list[LossNet]
-    samples: list[Samples]
+    samples: list[LossSamples]
 
 
 def kept_followed(
@@ -45,10 +45,10 @@ def kept_followed(
             arrays |= {f"samples {s}.{i}": x for i, x in enumerate(samples.arrays())}
         return arrays
 
-    arrays = task.checkpoint.stage(stage, compute, journal=task.journal)
-    members, (new,) = range(len(start)), blank_loss_nets(task, 1, stage)
+    arrays = task.checkpoint.stage(stage, compute, log=task.log)
+    members, (new,) = range(len(start)), untrained_loss_nets(task, 1, stage)
     return Followed(
         [restore_network(start[s], arrays, f"{s}.") for s in members],
         [restore_network(new, arrays, f"net {s}.") for s in members],
-        [Samples(*(arrays[f"samples {s}.{i}"] for i in range(4))) for s in members],
+        [LossSamples(*(arrays[f"samples {s}.{i}"] for i in range(4))) for s in members],
     )

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.learn.networks.ensemble import Ensemble
-from pyomo_csg.learn.networks.task_nets import scenarios_of
+from pyomo_csg.learn.networks.task_nets import scenarios_from_output
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, descend
+from pyomo_csg.learn.trainer import Schedule, train_ensemble
 
 Generator = Callable[[np.ndarray], tuple[Tensor, Tensor]]
 
@@ -57,7 +57,7 @@ def train_mmd(
     scale = size_of_mmd(task)
 
     def loss(batch: np.ndarray) -> Tensor:
-        return task.mmd(*generate(batch), batch).mean(-1) / scale
+        return task.mmd_losses(*generate(batch), batch).mean(-1) / scale
 
     schedule = Schedule(
         config.mmd_epochs if epochs is None else epochs,
@@ -66,16 +66,16 @@ def train_mmd(
         config.decay,
     )
     judge = Judge(task, ensemble, generate, held_out)
-    with task.journal.stage(stage, schedule.epochs) as bar:
+    with task.log.stage(stage, schedule.epochs) as bar:
 
         def after_epoch(epoch: int, losses: np.ndarray) -> None:
             bar.step(loss=float(losses.mean()) * scale, **judge.see(epoch))
 
-        descend(ensemble, loss, rows, schedule, task.rng(stage), after_epoch)
+        train_ensemble(ensemble, loss, rows, schedule, task.rng(stage), after_epoch)
     judge.see(0)
     if judge.state is not None:
         ensemble.load(judge.state)
-        task.journal.note(
+        task.log.record(
             stage, schedule.epochs, best_epoch=judge.epoch, best_held_out=judge.least
         )
     return ensemble.members()
@@ -85,7 +85,7 @@ def generator(task: Task, ensemble: Ensemble, head: Any = None) -> Generator:
     """Return the function from rows (S, B) to members' scenarios and weights there."""
     heads = heads_of(task, head, len(ensemble))
     contexts = torch.as_tensor(task.history.contexts)
-    known = {id(one): (one, one.frame(contexts)) for one in heads}
+    known = {id(one): (one, one.context_terms(contexts)) for one in heads}
     mine = [known[id(one)] for one in heads]
 
     def generate(rows: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -110,7 +110,7 @@ def heads_of(task: Task, head: Any, count: int) -> list[Any]:
 def _placed(
     free: Tensor, head: Any, frame: Tensor | None, index: Tensor
 ) -> tuple[Tensor, Tensor]:
-    return scenarios_of(free, head, None if frame is None else frame[index])
+    return scenarios_from_output(free, head, None if frame is None else frame[index])
 
 
 def size_of_mmd(task: Task) -> float:
@@ -118,7 +118,7 @@ def size_of_mmd(task: Task) -> float:
 
     Losses are divided by it, so that gradients are of one size whatever the units.
     """
-    return float((task.omega.spread / task.unit).square().mean().sqrt())
+    return float((task.omega.spread / task.kernel_unit).square().mean().sqrt())
 
 
 class Judge:
@@ -150,8 +150,10 @@ class Judge:
         """Look at the members as they are, and return the mean held-out loss."""
         if not self._rows.size:
             return {}
-        with torch.no_grad(), self._ensemble.evaluating():
-            losses = self._task.mmd(*self._generate(self._rows), self._rows).numpy()
+        with torch.no_grad(), self._ensemble.eval_mode():
+            losses = self._task.mmd_losses(
+                *self._generate(self._rows), self._rows
+            ).numpy()
         found = float((self._shares * losses).sum())
         if found < self.least:
             self.epoch, self.least = epoch, found

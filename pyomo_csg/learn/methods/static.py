@@ -18,13 +18,13 @@ from pyomo_csg.learn.methods.mmd import generator, heads_of, size_of_mmd
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.loss_net import (
     LossNet,
-    Samples,
+    LossSamples,
     new_loss_nets,
     train_loss_nets,
 )
-from pyomo_csg.learn.random_state import seeded
+from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, descend
+from pyomo_csg.learn.trainer import Schedule, train_ensemble
 
 GRID = (0.03, 0.3, 3.0, 30.0)  # lambdas to choose from, in standard deviations
 
@@ -44,7 +44,7 @@ class StaticResult:
 
     bodies: list[nn.Module]
     loss_nets: list[LossNet]
-    samples: list[Samples]
+    samples: list[LossSamples]
 
 
 def train_static(
@@ -120,18 +120,18 @@ def follow(
         outcomes = task.outcomes[torch.as_tensor(batch)]
         task_loss = critics(scenarios, weights, outcomes).mean(-1)
         return (
-            task_loss + penalty * task.mmd(scenarios, weights, batch).mean(-1)
+            task_loss + penalty * task.mmd_losses(scenarios, weights, batch).mean(-1)
         ) / scale
 
     schedule = Schedule(
         epochs or config.task_epochs, config.batch, config.task_rate, config.decay
     )
-    with task.journal.stage(stage, schedule.epochs) as bar:
+    with task.log.stage(stage, schedule.epochs) as bar:
 
         def after_epoch(epoch: int, losses: np.ndarray) -> None:
             bar.step(loss=float((losses * scale.numpy()).mean()))
 
-        descend(ensemble, loss, rows, schedule, task.rng(stage), after_epoch)
+        train_ensemble(ensemble, loss, rows, schedule, task.rng(stage), after_epoch)
     return ensemble.members()
 
 
@@ -141,14 +141,14 @@ def sample(
     rows: Sequence[np.ndarray],
     stage: str,
     head: Any = None,
-) -> list[Samples]:
+) -> list[LossSamples]:
     """Return what bodies plan on their rows, with l_opt, labelled in one batch.
 
     Where there is no answer the loss is :func:`~pyomo_csg.learn.methods.labels.penalised`.
     """
     heads = heads_of(task, head, len(bodies))
     found = [
-        task.scenarios_on(body, mine, own)
+        task.generate_scenarios(body, mine, own)
         for body, mine, own in zip(bodies, rows, heads, strict=True)
     ]
     scenarios = np.concatenate([one for one, _ in found])
@@ -156,8 +156,8 @@ def sample(
     outcomes = task.history.outcomes[np.concatenate(list(rows))]
     losses = label(task, stage, scenarios, outcomes, task.solver_weights(weights))
     missing = int(np.isnan(losses).sum())
-    task.journal.note(stage, len(losses), missing=missing)
-    together = Samples(scenarios, weights, outcomes, penalised(losses))
+    task.log.record(stage, len(losses), missing=missing)
+    together = LossSamples(scenarios, weights, outcomes, penalised(losses))
     ends = np.cumsum([len(mine) for mine in rows])
     return [
         together.take(np.arange(end - len(mine), end))
@@ -208,15 +208,15 @@ def standard_lambda(factor: float, task: Task) -> float:
 
     So one grid serves every problem, whatever its units.
     """
-    return factor * task.loss_unit / size_of_mmd(task)
+    return factor * task.cost_scale / size_of_mmd(task)
 
 
 def _squared_mmd(task: Task, body: nn.Module, rows: np.ndarray, head: Any) -> float:
-    scenarios, weights = map(torch.as_tensor, task.scenarios_on(body, rows, head))
-    scaled = (task.outcomes[torch.as_tensor(rows)] / task.unit)[:, None]
+    scenarios, weights = map(torch.as_tensor, task.generate_scenarios(body, rows, head))
+    scaled = (task.outcomes[torch.as_tensor(rows)] / task.kernel_unit)[:, None]
     own = task.kernel(scaled, scaled)[:, 0, 0]
     # Not negative but for rounding, or for a user's function that is no kernel.
-    return abs(float((task.mmd(scenarios, weights, rows) + own).mean()))
+    return abs(float((task.mmd_losses(scenarios, weights, rows) + own).mean()))
 
 
 def _parsed(regularization: float | str) -> tuple[float, bool]:
@@ -242,7 +242,7 @@ def _labelled_starts(
     rows: Sequence[np.ndarray],
     stage: str,
     head: Any,
-) -> tuple[list[Samples], list[int]]:
+) -> tuple[list[LossSamples], list[int]]:
     """Return samples of each distinct start, and whose is which.
 
     What a body plans is labelled once a row, whichever members may see it.
@@ -265,7 +265,7 @@ def _labelled_starts(
     )
     by_key = dict(zip(first, labelled, strict=True))
     known: dict[Any, int] = {}
-    samples: list[Samples] = []
+    samples: list[LossSamples] = []
     for key, mine in zip(keys, rows, strict=True):
         kind = key, np.asarray(mine, dtype=np.int64).tobytes()
         if kind not in known:
@@ -281,7 +281,7 @@ def _labelled_starts(
 def _renewed(task: Task, bodies: Sequence[nn.Module], stage: str) -> list[nn.Module]:
     """Return bodies of the same make with new weights."""
     found = [copy.deepcopy(body) for body in bodies]
-    with seeded(task.rng(f"{stage} weights")):
+    with torch_seed(task.rng(f"{stage} weights")):
         for body in found:
             for module in body.modules():
                 reset = getattr(module, "reset_parameters", None)

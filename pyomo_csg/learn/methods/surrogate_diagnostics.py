@@ -16,7 +16,7 @@ from pyomo_csg.learn.distributions.distances import (
 )
 from pyomo_csg.learn.methods.loss_net_stages import Followed
 from pyomo_csg.learn.methods.static import sample
-from pyomo_csg.learn.networks.loss_net import LossNet, Samples
+from pyomo_csg.learn.networks.loss_net import LossNet, LossSamples
 from pyomo_csg.learn.task import Task
 
 _ROWS, _INTEGER_ROWS = 100, 30  # whose losses are compared
@@ -47,10 +47,10 @@ def examine(task: Task, followed: Followed, member: int, head: Any = None) -> di
     """
     net, taught = followed.loss_nets[member], followed.samples[member]
     rng, n = task.rng("trust"), len(task.history)
-    count = min(n, _INTEGER_ROWS if task.integer else _ROWS)
+    count = min(n, _INTEGER_ROWS if task.has_integers else _ROWS)
     rows = np.sort(rng.choice(n, count, replace=False))
     met = sample(task, [followed.bodies[member]], [rows], "trust labels", head)[0]
-    home, here = taught.answered(), met.answered()
+    home, here = taught.solved(), met.solved()
     if not len(here):
         return {}
     # The same pairs in both laws, so that only the scenarios are apart.
@@ -74,21 +74,21 @@ def examine(task: Task, followed: Followed, member: int, head: Any = None) -> di
 
 def _expected(task: Task, net: LossNet, body: nn.Module, head: Any) -> float:
     """Return what a Loss-Net expects of a body's scenarios, on average over all pairs."""
-    planned = task.scenarios_on(body, np.arange(len(task.history)), head)
+    planned = task.generate_scenarios(body, np.arange(len(task.history)), head)
     with torch.no_grad():
         losses = net(*map(torch.as_tensor, planned), task.outcomes)
     return float(losses.mean())
 
 
-def _predicted(net: LossNet, samples: Samples) -> np.ndarray:
+def _predicted(net: LossNet, samples: LossSamples) -> np.ndarray:
     inputs = map(torch.as_tensor, samples.arrays()[:3])
     with torch.no_grad():
         return net(*inputs).numpy()
 
 
-def _shift(task: Task, home: Samples, here: Samples) -> dict[str, float]:
+def _shift(task: Task, home: LossSamples, here: LossSamples) -> dict[str, float]:
     """Return how far the scenarios that count are from those that taught the Loss-Net."""
-    unit, spread = task.unit.numpy(), task.omega.spread.numpy()
+    unit, spread = task.kernel_unit.numpy(), task.omega.spread.numpy()
     laws = [
         (part.scenarios / unit, part.outcomes / unit, part.weights)
         for part in (home, here)
@@ -214,7 +214,7 @@ def loss_check(
     """
     some = rows[:: max(1, -(-len(rows) // _MOST))]
     (samples,) = sample(task, [body], [some], "Loss-Net check labels", head)
-    *inputs, losses = samples.answered().arrays()
+    *inputs, losses = samples.solved().arrays()
     with torch.no_grad():
         predicted = net(*map(torch.as_tensor, inputs))
     return {"predicted": predicted.tolist(), "true": losses.tolist()}

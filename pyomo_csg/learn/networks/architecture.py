@@ -23,7 +23,7 @@ from pyomo_csg.learn.networks.task_nets import (
     Recurrent,
     TaskNet,
 )
-from pyomo_csg.learn.random_state import seeded
+from pyomo_csg.learn.random_state import torch_seed
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ for _kind in (Feedforward, Recurrent, Constant, Forecast, BoundedLinear):
     buildable(_kind)
 
 
-def describe(network: TaskNet) -> dict[str, Any]:
+def describe_network(network: TaskNet) -> dict[str, Any]:
     """Return a network's architecture in JSON's types.
 
     A module of a class that is not known here, such as a user's own, is described by its
@@ -93,7 +93,7 @@ def custom_parts(description: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def restore(
+def restore_network(
     description: Mapping[str, Any],
     state: Mapping[str, Tensor],
     custom: Mapping[str, nn.Module] | None = None,
@@ -105,7 +105,7 @@ def restore(
     Parameters
     ----------
     description : mapping
-        From :func:`describe`, perhaps by way of JSON.
+        From :func:`describe_network`, perhaps by way of JSON.
     state : mapping of str to Tensor
     custom : mapping, optional
         A module for each of :func:`custom_parts`; the network takes copies.
@@ -122,7 +122,7 @@ def restore(
         problems[_MOST_PROBLEMS:] = [f"... and {len(more)} more"]
     if problems:
         raise DataError("The network does not fit its numbers", problems)
-    with seeded():  # first weights are drawn, then replaced
+    with torch_seed():  # first weights are drawn, then replaced
         network = _built(description, copies)
     network.load_state_dict(dict(state))
     return network

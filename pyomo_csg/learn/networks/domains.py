@@ -74,7 +74,7 @@ class Omega(nn.Module):
             outcome = torch.where(self._where[2], self.project(part), outcome)
         return outcome
 
-    def plain(self) -> Callable[[np.ndarray], np.ndarray]:
+    def numpy_function(self) -> Callable[[np.ndarray], np.ndarray]:
         """Return the same as a function of arrays, on the numbers as they are now."""
         center, spread, lower, upper, above, below, shift, gain = (
             getattr(self, name).numpy()
@@ -132,7 +132,7 @@ class Omega(nn.Module):
         super()._load_from_state_dict(*args)
         self._derive()
 
-    def speed(self) -> Tensor:
+    def max_slope(self) -> Tensor:
         """Return how fast each outcome (p,) moves with its free number, at most."""
         steepest = (self._upper - self._lower) * self._gain / 4
         return torch.where(self._where[2], steepest, self.spread)
@@ -156,13 +156,13 @@ class Omega(nn.Module):
         return torch.minimum(torch.maximum(outcome, self.lower), self.upper)
 
 
-def omega_of(two_stage: TwoStageModel, outcomes: np.ndarray) -> Omega:
+def build_omega(two_stage: TwoStageModel, outcomes: np.ndarray) -> Omega:
     """Return Omega by the Params' domains, centered on outcomes (n, p)."""
-    center, spread = outcomes.mean(axis=0), spread_of(outcomes)
-    return Omega(*bounds_of(two_stage, spread), center, spread)
+    center, spread = outcomes.mean(axis=0), standard_spread(outcomes)
+    return Omega(*domain_bounds(two_stage, spread), center, spread)
 
 
-def bounds_of(
+def domain_bounds(
     two_stage: TwoStageModel, spread: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends (p,) of the Params' domains; open ones moved in by spreads (p,)."""
@@ -177,7 +177,7 @@ def bounds_of(
     return lower, upper
 
 
-def spread_of(values: np.ndarray) -> np.ndarray:
+def standard_spread(values: np.ndarray) -> np.ndarray:
     """Return the standard deviation over all axes but the last; 1 where it is none."""
     axes = tuple(range(values.ndim - 1))
     spread = values.std(axis=axes)

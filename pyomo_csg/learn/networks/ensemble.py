@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from pyomo_csg.learn.networks.task_nets import evaluating
+from pyomo_csg.learn.networks.task_nets import eval_mode
 
 logger = logging.getLogger(__name__)
 
@@ -69,11 +69,11 @@ class Ensemble:
         return tuple(part.cpu() for part in outputs)
 
     @contextmanager
-    def evaluating(self) -> Iterator[None]:
+    def eval_mode(self) -> Iterator[None]:
         """Let the members act as when they are used, not as when they learn."""
         with ExitStack() as stack:
             for module in [self._base] if self._stacked else self._members:
-                stack.enter_context(evaluating(module))
+                stack.enter_context(eval_mode(module))
             yield
 
     def clip(self, norm: float) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pyomo_csg.learn.networks.linear_nets import BoundedLinear, Linear
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward, Recurrent
-from pyomo_csg.learn.random_state import seeded
+from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
 
 _CLUSTERS = 20
@@ -37,20 +37,20 @@ def new_body(
         Of the weights and the clusters.
     """
     inputs, number = task.contexts.shape[-1], int(seed.integers(2**31))
-    with seeded(number):
+    with torch_seed(number):
         if isinstance(kind, nn.Module):
             return copy.deepcopy(kind)
         body: Any = _made(task, kind, inputs)
     if points is None:
         return body
-    start = centers(points, task.scenarios, number)
+    start = cluster_centers(points, task.scenarios, number)
     if task.config.weights == "learned":
-        start = np.hstack([start, np.log(shares_of(points, start))[:, None]])
+        start = np.hstack([start, np.log(cluster_shares(points, start))[:, None]])
     body.start_at(torch.as_tensor(start))
     return body
 
 
-def widened(body: Any, count: int, rng: np.random.Generator) -> Any:
+def replicate_scenarios(body: Any, count: int, rng: np.random.Generator) -> Any:
     """Return a body that gives the one scenario of another so many times, a little apart.
 
     Parameters
@@ -62,7 +62,7 @@ def widened(body: Any, count: int, rng: np.random.Generator) -> Any:
         Of how far apart they are.
     """
     _, numbers = body.settings["shape"]
-    with seeded(0):  # for the weights that are then put in their place
+    with torch_seed(0):  # for the weights that are then put in their place
         wide = type(body)(**{**body.settings, "shape": (count, numbers)})
     state = body.state_dict()
     for name, value in wide.state_dict().items():
@@ -79,7 +79,7 @@ def constant_body(task: Task, free: Tensor, weights: np.ndarray) -> Constant:
 
     The scenarios' weights (K,) count where they are learned.
     """
-    body = Constant(task.shape)
+    body = Constant(task.output_shape)
     if task.config.weights == "learned":
         free = torch.hstack([free, torch.as_tensor(np.log(weights))[:, None]])
     body.start_at(free)
@@ -88,7 +88,7 @@ def constant_body(task: Task, free: Tensor, weights: np.ndarray) -> Constant:
 
 def _made(task: Task, kind: str | Linear, inputs: int) -> nn.Module:
     """Return a body as torch's random numbers make it."""
-    shape, config = task.shape, task.config
+    shape, config = task.output_shape, task.config
     if kind == "linear":
         kind = Linear()
     if isinstance(kind, Linear):
@@ -100,12 +100,12 @@ def _made(task: Task, kind: str | Linear, inputs: int) -> nn.Module:
     return Feedforward(inputs, shape, config.hidden)
 
 
-def free_outcomes(task: Task, rows: np.ndarray) -> np.ndarray:
+def unconstrained_outcomes(task: Task, rows: np.ndarray) -> np.ndarray:
     """Return the free numbers (n, p) of the outcomes of some rows."""
     return task.omega.inverse(task.outcomes[torch.as_tensor(rows)]).numpy()
 
 
-def dearest(task: Task, rows: np.ndarray) -> np.ndarray:
+def costliest_rows(task: Task, rows: np.ndarray) -> np.ndarray:
     """Return which of some rows cost most after one sensible decision for all of them.
 
     The decision is optimal for the centers of their clusters, each with its share.
@@ -133,14 +133,14 @@ def dearest(task: Task, rows: np.ndarray) -> np.ndarray:
     return most[-max(1, round(_DEAR * len(rows))) :]
 
 
-def shares_of(points: np.ndarray, middles: np.ndarray) -> np.ndarray:
+def cluster_shares(points: np.ndarray, middles: np.ndarray) -> np.ndarray:
     """Return the shares (K,), none of them zero, of points that are nearest to each."""
     nearest = pairwise_distances_argmin(points, middles)
     counts = np.bincount(nearest, minlength=len(middles)) + 1.0
     return counts / counts.sum()
 
 
-def centers(points: np.ndarray, count: int, seed: int) -> np.ndarray:
+def cluster_centers(points: np.ndarray, count: int, seed: int) -> np.ndarray:
     """Return the centers (count, p) of clusters; points at random where there are few."""
     if count == 1:
         return np.median(points, axis=0, keepdims=True)

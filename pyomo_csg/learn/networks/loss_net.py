@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.networks.domains import spread_of
+from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import mlp
-from pyomo_csg.learn.random_state import seeded
+from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, descend
+from pyomo_csg.learn.trainer import Schedule, train_ensemble
 
 # Batches are so many times those of a Task-Net: about as good, in a quarter of the steps.
 _BATCH = 4
@@ -63,12 +63,12 @@ class LossNet(nn.Module):
             fill = torch.ones if name.endswith("spread") else torch.zeros
             self.register_buffer(name, fill(shape, dtype=torch.float64))
 
-    def standardise(self, center: Any, spread: Any, losses: np.ndarray) -> None:
+    def set_scaling(self, center: Any, spread: Any, losses: np.ndarray) -> None:
         """Take on the outcomes' center and spread (p,), and those of losses (n,)."""
         self.center.copy_(torch.as_tensor(center))
         self.spread.copy_(torch.as_tensor(spread))
         self.loss_center.fill_(float(losses.mean()))
-        self.loss_spread.fill_(float(spread_of(losses[:, None])[0]))
+        self.loss_spread.fill_(float(standard_spread(losses[:, None])[0]))
 
     def forward(self, scenarios: Tensor, weights: Tensor, outcomes: Tensor) -> Tensor:
         """Return losses (B,) of scenarios (B, K, p), weights (B, K), outcomes (B, p)."""
@@ -84,7 +84,7 @@ class LossNet(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class LossSamples:
     """What a Loss-Net learns from: S' of the paper.
 
     Attributes
@@ -104,11 +104,11 @@ class Samples:
     def __len__(self) -> int:
         return len(self.losses)
 
-    def take(self, cases: np.ndarray) -> Samples:
+    def take(self, cases: np.ndarray) -> LossSamples:
         """Return some of the cases."""
-        return Samples(*(array[cases] for array in self.arrays()))
+        return LossSamples(*(array[cases] for array in self.arrays()))
 
-    def answered(self) -> Samples:
+    def solved(self) -> LossSamples:
         """Return the cases that have a loss."""
         return self.take(np.isfinite(self.losses))
 
@@ -117,15 +117,17 @@ class Samples:
         return self.scenarios, self.weights, self.outcomes, self.losses
 
 
-def joined(parts: Sequence[Samples]) -> Samples:
+def concatenate_samples(parts: Sequence[LossSamples]) -> LossSamples:
     """Return samples one after another."""
     columns = zip(*(part.arrays() for part in parts), strict=True)
-    return Samples(*(np.concatenate(column) for column in columns))
+    return LossSamples(*(np.concatenate(column) for column in columns))
 
 
-def new_loss_nets(task: Task, samples: Sequence[Samples], stage: str) -> list[LossNet]:
+def new_loss_nets(
+    task: Task, samples: Sequence[LossSamples], stage: str
+) -> list[LossNet]:
     """Return untrained Loss-Nets in the scale of their samples."""
-    missing = [i for i, mine in enumerate(samples) if not len(mine.answered())]
+    missing = [i for i, mine in enumerate(samples) if not len(mine.solved())]
     if missing:
         raise DataError(
             f"'{task.oracle.two_stage.model.name}' cannot teach its loss",
@@ -136,23 +138,23 @@ def new_loss_nets(task: Task, samples: Sequence[Samples], stage: str) -> list[Lo
                 for i in missing[:1]
             ],
         )
-    omega, nets = task.omega, blank_loss_nets(task, len(samples), stage)
+    omega, nets = task.omega, untrained_loss_nets(task, len(samples), stage)
     for net, mine in zip(nets, samples, strict=True):
-        net.standardise(omega.center, omega.spread, mine.answered().losses)
+        net.set_scaling(omega.center, omega.spread, mine.solved().losses)
     return nets
 
 
-def blank_loss_nets(task: Task, count: int, stage: str) -> list[LossNet]:
+def untrained_loss_nets(task: Task, count: int, stage: str) -> list[LossNet]:
     """Return Loss-Nets of the task's make, with weights as a stage draws them."""
     config, numbers = task.config, len(task.omega.center)
-    with seeded(task.rng(f"{stage} weights")):
+    with torch_seed(task.rng(f"{stage} weights")):
         return [LossNet(numbers, config.encoder, config.head) for _ in range(count)]
 
 
 def train_loss_nets(
     task: Task,
     nets: Sequence[LossNet],
-    samples: Sequence[Samples],
+    samples: Sequence[LossSamples],
     stage: str,
     huber: bool = False,
     epochs: int | None = None,
@@ -173,8 +175,8 @@ def train_loss_nets(
         Default: the settings' ``loss_epochs``.
     """
     config = task.config
-    known = [mine.answered() for mine in samples]
-    data = [torch.as_tensor(array) for array in joined(known).arrays()]
+    known = [mine.solved() for mine in samples]
+    data = [torch.as_tensor(array) for array in concatenate_samples(known).arrays()]
     ends = np.cumsum([len(mine) for mine in known])
     rows = [
         np.arange(end - len(mine), end) for end, mine in zip(ends, known, strict=True)
@@ -195,8 +197,8 @@ def train_loss_nets(
         config.loss_rate,
         config.decay,
     )
-    with task.journal.stage(stage, schedule.epochs) as bar:
-        descend(
+    with task.log.stage(stage, schedule.epochs) as bar:
+        train_ensemble(
             ensemble,
             loss,
             rows,

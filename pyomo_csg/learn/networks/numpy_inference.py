@@ -25,7 +25,7 @@ Function = Callable[[np.ndarray], np.ndarray]
 Generator = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
-def plain(network: TaskNet) -> Generator | None:
+def numpy_generator(network: TaskNet) -> Generator | None:
     """Return a network's function of arrays; None where it has parts that have none.
 
     Those are a module of a user's own, or numbers elsewhere than in this machine's memory.
@@ -177,7 +177,7 @@ def _given(entering: np.ndarray, bias: np.ndarray, x: np.ndarray) -> np.ndarray:
 def _place(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
     """Return the function of free numbers (B, K, p) and of contexts as they are."""
     if type(head) is OmegaHead:
-        omega = head.omega.plain()
+        omega = head.omega.numpy_function()
         return lambda free, x: omega(free)
     if type(head) is not LocationScaleHead:
         return None

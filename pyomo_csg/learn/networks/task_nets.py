@@ -23,7 +23,7 @@ def mlp(sizes: Sequence[int]) -> nn.Sequential:
 
 
 @contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
+def eval_mode(module: nn.Module) -> Iterator[None]:
     """Let a module act as when it is used: without dropout, say; then as it did."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
@@ -131,10 +131,10 @@ class Head(Protocol):
 
     omega: Omega
 
-    def frame(self, x: Tensor) -> Tensor | None:
+    def context_terms(self, x: Tensor) -> Tensor | None:
         """Return what the head knows of contexts (B, ...), as they are: (B, ...)."""
 
-    def place(self, free: Tensor, frame: Tensor | None) -> Tensor:
+    def outcomes(self, free: Tensor, frame: Tensor | None) -> Tensor:
         """Return outcomes (..., B, K, p) for free numbers of that shape."""
 
 
@@ -145,10 +145,10 @@ class OmegaHead(nn.Module):
         super().__init__()
         self.omega = omega
 
-    def frame(self, x: Tensor) -> None:
+    def context_terms(self, x: Tensor) -> None:
         """Nothing: the context speaks through the free numbers alone."""
 
-    def place(self, free: Tensor, frame: Tensor | None) -> Tensor:
+    def outcomes(self, free: Tensor, frame: Tensor | None) -> Tensor:
         """Return outcomes (..., p)."""
         return self.omega(free)
 
@@ -167,12 +167,12 @@ class LocationScaleHead(nn.Module):
         super().__init__()
         self.location, self.scale, self.omega = location, scale, omega
 
-    def frame(self, x: Tensor) -> Tensor:
+    def context_terms(self, x: Tensor) -> Tensor:
         """Return location and scale (B, 2, p)."""
         with torch.no_grad():
             return torch.stack([self.location(x), self.scale(x)], dim=1)
 
-    def place(self, free: Tensor, frame: Tensor | None) -> Tensor:
+    def outcomes(self, free: Tensor, frame: Tensor | None) -> Tensor:
         """Return outcomes (..., B, K, p)."""
         assert frame is not None
         location, scale = frame[..., 0, None, :], frame[..., 1, None, :]
@@ -201,12 +201,12 @@ class LocationScale:
         if problems:
             raise DataError("There is no such csg.LocationScale", problems)
         self.location, self.scale = (
-            part if isinstance(part, nn.Module) else FromFunction(part)
+            part if isinstance(part, nn.Module) else FunctionModule(part)
             for part in (location, scale)
         )
 
 
-class FromFunction(nn.Module):
+class FunctionModule(nn.Module):
     """A function of arrays as a module."""
 
     def __init__(self, function: Any):
@@ -244,10 +244,10 @@ class TaskNet(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return scenarios (B, K, p) and weights (B, K) for contexts as they are."""
         free = self.body((x - self.center) / self.spread)
-        return scenarios_of(free, self.head, self.head.frame(x))
+        return scenarios_from_output(free, self.head, self.head.context_terms(x))
 
 
-def scenarios_of(
+def scenarios_from_output(
     free: Tensor, head: Any, frame: Tensor | None, noise: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return scenarios (..., K, p) and weights (..., K) of a body's free numbers.
@@ -263,7 +263,7 @@ def scenarios_of(
     """
     numbers = len(head.omega.center)
     moved = free[..., :numbers]
-    scenarios = head.place(moved if noise is None else moved + noise, frame)
+    scenarios = head.outcomes(moved if noise is None else moved + noise, frame)
     if free.shape[-1] > numbers:
         return scenarios, torch.softmax(free[..., numbers], dim=-1)
     return scenarios, scenarios.new_full(free.shape[:-1], 1 / free.shape[-2])

@@ -14,27 +14,27 @@ from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.location_scale import fit_location_scale, new_head
 from pyomo_csg.learn.networks.linear_nets import Linear
 from pyomo_csg.learn.networks.task_nets import (
-    FromFunction,
+    FunctionModule,
     LocationScale,
     LocationScaleHead,
-    evaluating,
+    eval_mode,
 )
 from pyomo_csg.learn.task import Task
 
 
-def network_of(network: Any, task: Task) -> tuple[Any, Any]:
+def resolve_network(network: Any, task: Task) -> tuple[Any, Any]:
     """Return the kind of body, and the head if it is not the usual one."""
     if network is None:
-        return ("lstm" if task.history.panels else "mlp"), None
+        return ("lstm" if task.history.has_panels else "mlp"), None
     if network == "location-scale":
         return "constant", _fitted_head(task)
     if isinstance(network, str | Linear):
-        if task.history.panels and network not in ("lstm", "constant"):
+        if task.history.has_panels and network not in ("lstm", "constant"):
             raise DataError(
                 "The network does not fit the data",
                 [f"network is {network!r}, but contexts are panels; give 'lstm'"],
             )
-        if network == "lstm" and not task.history.panels:
+        if network == "lstm" and not task.history.has_panels:
             raise DataError(
                 "The network does not fit the data",
                 ["network is 'lstm', but contexts are vectors; give panels (n, W, d)"],
@@ -45,7 +45,7 @@ def network_of(network: Any, task: Task) -> tuple[Any, Any]:
     # A copy: the user's module stays as it is, also in its precision.
     body = copy.deepcopy(network).double()
     some = task.contexts[:2]
-    _answer("network", body, some, (len(some), *task.shape))
+    _answer("network", body, some, (len(some), *task.output_shape))
     if not any(parameter.requires_grad for parameter in body.parameters()):
         raise DataError(
             "The network does not fit the data",
@@ -71,7 +71,7 @@ def _fitted_head(task: Task) -> LocationScaleHead:
 def _location_scale_head(network: LocationScale, task: Task) -> LocationScaleHead:
     """Return the user's location and scale as a head, if they are sound on the history."""
     location, scale = (
-        part if isinstance(part, FromFunction) else copy.deepcopy(part)
+        part if isinstance(part, FunctionModule) else copy.deepcopy(part)
         for part in (network.location, network.scale)
     )
     head = LocationScaleHead(location, scale, task.omega)
@@ -101,7 +101,7 @@ def _answer(what: str, module: nn.Module, x: Tensor, wanted: tuple[int, ...]) ->
     subject = "The network does not fit the data"
     expected = f"for contexts {tuple(x.shape)}; expected {wanted}"
     try:
-        with torch.no_grad(), evaluating(module):
+        with torch.no_grad(), eval_mode(module):
             answer = module(x)
             found = tuple(answer.shape)
     except Exception as error:  # a user's own module may raise anything

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.samplers import Alike, Errors, evenly
-from pyomo_csg.learn.learned import Found
+from pyomo_csg.learn.learned import MethodResult
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.candidates import Candidate, Candidates
 from pyomo_csg.learn.selection.folds import Folds, folds_of
@@ -37,17 +37,17 @@ _ROWS, _FEW_ROWS = 1000, 48  # of the history that the winner is checked on
 _LAST = -1
 
 
-def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
+def learn_auto(task: Task, kind: Any, head: Any = None) -> MethodResult:
     """Return the network of the best candidate, fitted to all rows."""
     folds = folds_of(task)
     contenders = Candidates(task, folds, kind, head)
     candidates = list(_in_time(contenders.each()))
-    if task.journal.cut is not None and len(candidates) == 1:
+    if task.log.stopped_in is not None and len(candidates) == 1:
         (only,) = candidates
         network = task.network(only.bodies[-1], only.heads[-1])
-        return Found(network, {"chosen": only.name}, lambda: np.full(1, np.nan))
+        return MethodResult(network, {"chosen": only.name}, lambda: np.full(1, np.nan))
     judges = contenders.judges()
-    each = task.journal.each("judging", candidates, "candidate")
+    each = task.log.each("judging", candidates, "candidate")
     losses = np.stack([_judged(task, folds, judges, found) for found in each])
     names = [candidate.name for candidate in candidates]
     contest = compared(names, losses, contenders.trusted)
@@ -58,7 +58,7 @@ def learn_auto(task: Task, kind: Any, head: Any = None) -> Found:
     if member != _LAST:
         contest["notes"] = [*contest.get("notes", ()), _ELSEWHERE]
     network = task.network(winner.bodies[member], winner.heads[member])
-    return Found(network, contest, lambda: losses[best])
+    return MethodResult(network, contest, lambda: losses[best])
 
 
 def sound_member(task: Task, winner: Candidate) -> int:
@@ -67,7 +67,7 @@ def sound_member(task: Task, winner: Candidate) -> int:
     It is the others that were judged, and its descent may have ended elsewhere than theirs.
     One of them is taken if it is clearly better on the history, which it has not all seen.
     """
-    rows = evenly(len(task.history), _FEW_ROWS if task.integer else _ROWS)
+    rows = evenly(len(task.history), _FEW_ROWS if task.has_integers else _ROWS)
 
     def compute() -> dict[str, Any]:
         members = zip(winner.bodies, winner.heads, strict=True)

@@ -23,7 +23,11 @@ from pyomo_csg.learn.methods.loss_net_stages import Followed, kept_followed
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import GRID, standard_lambda, train_static
 from pyomo_csg.learn.methods.surrogate_diagnostics import examine
-from pyomo_csg.learn.networks.initialization import free_outcomes, new_body, widened
+from pyomo_csg.learn.networks.initialization import (
+    new_body,
+    replicate_scenarios,
+    unconstrained_outcomes,
+)
 from pyomo_csg.learn.networks.task_nets import LocationScaleHead
 from pyomo_csg.learn.selection.folds import Folds, held_out_once
 from pyomo_csg.learn.selection.scoring import best_of
@@ -104,10 +108,10 @@ class Candidates:
             yield from self._followers(mmd)
             return
         yield self.constant()
-        if self._task.history.panels:
+        if self._task.history.has_panels:
             yield self._direct_atoms(self._charges.forecasts)
             return
-        if self._task.integer:
+        if self._task.has_integers:
             yield self._from_one(mmd)
             return
         own = [Own(self._task.history.outcomes)] * len(self._folds)
@@ -129,11 +133,11 @@ class Candidates:
         """
         if self._head is not None:
             return "location-scale" if self.has_gradient else None
-        if self._task.history.panels:
+        if self._task.history.has_panels:
             return None
         if self._task.config.rows == "series":
             return "constant"
-        return "direct" if self._task.integer and self.has_gradient else None
+        return "direct" if self._task.has_integers and self.has_gradient else None
 
     def mmd(self) -> Candidate:
         """Networks on the MMD loss."""
@@ -145,7 +149,7 @@ class Candidates:
         task, outcomes = self._task, self._task.history.outcomes
         pools = [Pool(outcomes, rows) for rows in self._folds.rows]
         heads = [task.head] * len(self._folds)
-        if task.integer_recourse:
+        if task.has_integer_recourse:
             return self._slow_constant(pools, heads)
         length = _CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS
         bodies = self._constants(task.config.starts)
@@ -225,7 +229,7 @@ class Candidates:
         start = [one._new("one scenario", rows) for rows in one._folds.rows]
         found = one._whole("one scenario", one._by_mmd("one scenario, mmd", start))
         rng = self._task.rng("widened")
-        wide = [widened(body, count, rng) for body in found]
+        wide = [replicate_scenarios(body, count, rng) for body in found]
         rate = self._task.config.task_rate / 2
         bodies = larger._finished(
             "direct", wide, larger._charges.likely, None, rate, together=True
@@ -294,7 +298,7 @@ class Candidates:
                 task,
                 [likely[part] for part in parts],
                 [heads[part] for part in parts],
-                self._relaxed if task.integer else None,
+                self._relaxed if task.has_integers else None,
                 draws=draws,
             )
             return direct.train(bodies, rows, f"{name} starts", schedule)
@@ -315,7 +319,7 @@ class Candidates:
             )
             for part in range(len(heads))
         ]
-        if task.integer:
+        if task.has_integers:
             best = self._finished(name, best, likely, heads, _ATOM_RATE / 2, draws)
         return Candidate(name, best, list(heads))
 
@@ -334,7 +338,7 @@ class Candidates:
         task = self._task
         rng, rows = task.rng(f"{name} rows"), []
         steps, batch = _INTEGER_STEPS, _INTEGER_BATCH
-        if task.integer_recourse:
+        if task.has_integer_recourse:
             batch = _SLOW_BATCH
         if longer:
             steps, batch = _ONE_STEPS, 2 * batch
@@ -388,7 +392,7 @@ class Candidates:
     ) -> list[nn.Module]:
         task, folds = self._task, self._folds
         # A fifth of few pairs, held out once, is too little to say when to stop.
-        once = held_out_once(task) and not task.history.panels
+        once = held_out_once(task) and not task.history.has_panels
         held_out = None if once else folds.held_out
         return train_or_restore(
             task,
@@ -399,7 +403,9 @@ class Candidates:
 
     def _new(self, name: str, rows: np.ndarray) -> nn.Module:
         task = self._task
-        return new_body(task, self._kind, free_outcomes(task, rows), task.rng(name))
+        return new_body(
+            task, self._kind, unconstrained_outcomes(task, rows), task.rng(name)
+        )
 
     def _candidate(self, name: str, bodies: list[nn.Module]) -> Candidate:
         return Candidate(name, bodies, [self._task.head] * len(self._folds))

@@ -73,7 +73,7 @@ def folds_of(task: Task) -> Folds:
         cut = max(1, n - max(1, round(_HOLDOUT * n)))
         held_out = [units[cut:]]
     else:
-        shuffled = task.config.rows == "independent" and not task.history.panels
+        shuffled = task.config.rows == "independent" and not task.history.has_panels
         seed = int(task.rng("folds").integers(2**31)) if shuffled else None
         count = min(task.config.folds or _PARTS, len(units))
         parts = KFold(count, shuffle=shuffled, random_state=seed).split(units)
@@ -83,7 +83,7 @@ def folds_of(task: Task) -> Folds:
 
 def held_out_once(task: Task) -> bool:
     """Say whether candidates are judged on one part of the history only."""
-    slow = task.history.panels or task.integer
+    slow = task.history.has_panels or task.has_integers
     return slow and task.config.folds is None
 
 
@@ -103,7 +103,7 @@ def row_numbers(task: Task) -> np.ndarray:
     In time a row that comes again is news, and a history of one pair has to be split, too.
     """
     everything = np.arange(len(task.history))
-    if task.history.panels or task.config.rows == "series":
+    if task.history.has_panels or task.config.rows == "series":
         return everything
     numbers = copies_in(task.history)
     return numbers if numbers.max() else everything

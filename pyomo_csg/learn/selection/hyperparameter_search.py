@@ -15,8 +15,8 @@ from scipy.stats import loguniform
 from sklearn.model_selection import ParameterSampler
 
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.learned import Found
-from pyomo_csg.learn.progress import Journal, TimeUpError
+from pyomo_csg.learn.learned import MethodResult
+from pyomo_csg.learn.progress import TimeUpError, TrainingLog
 
 logger = logging.getLogger(__name__)
 
@@ -78,9 +78,9 @@ def search(
     config: FitConfig,
     space: Mapping[str, Any],
     seed: int,
-    journal: Journal,
-    fit: Callable[[FitConfig, str], Found],
-) -> Found:
+    log: TrainingLog,
+    fit: Callable[[FitConfig, str], MethodResult],
+) -> MethodResult:
     """Return the best fit over hyperparameters drawn at random, by held-out losses.
 
     The settings as given are the first to be tried.
@@ -92,18 +92,18 @@ def search(
         From names of settings to what they are drawn from: as of
         :func:`pyomo_csg.learn.selection.hyperparameter_search.space_of`.
     seed : int
-    journal : Journal
+    log : TrainingLog
     fit : callable
         From settings, and a name for their stages, to a fit.
     """
     drawn = ParameterSampler(space, config.search - 1, random_state=seed)
     settings = [config, *(replace(config, **one) for one in drawn)]
-    found: list[Found] = []
+    found: list[MethodResult] = []
     held, losses = [], []
-    with suppress(TimeUpError), journal.stage("search", len(settings), "fit") as bar:
+    with suppress(TimeUpError), log.stage("search", len(settings), "fit") as bar:
         for number, mine in enumerate(settings):
             one = fit(mine, f"search {number}")
-            if journal.cut is not None and found:
+            if log.stopped_in is not None and found:
                 break  # it is not whole
             found.append(one)
             held.append(one.held_out())
@@ -111,11 +111,11 @@ def search(
             bar.step(loss=losses[-1], best=min(losses))
     means = _filled(np.stack(held)).mean(axis=1)
     best = int(np.argmin(means))
-    found[best].contest["settings"] = {
+    found[best].comparison["settings"] = {
         name: getattr(settings[best], name) for name in space
     }
-    found[best].contest["searched"] = len(found)
-    found[best].contest["search_won"] = {
+    found[best].comparison["searched"] = len(found)
+    found[best].comparison["search_won"] = {
         "number": best + 1,
         "loss": float(means[best]),
         "loss_as_given": float(means[0]),
@@ -126,10 +126,10 @@ def search(
 def smallest(
     counts: list[int],
     seconds: float | None,
-    journal: Journal,
-    fit: Callable[[int], Found],
-    decide: Callable[[Found], Any],
-) -> tuple[int, Found]:
+    log: TrainingLog,
+    fit: Callable[[int], MethodResult],
+    decide: Callable[[MethodResult], Any],
+) -> tuple[int, MethodResult]:
     """Return the smallest K within one standard error of the best, and its fit.
 
     Parameters
@@ -138,17 +138,17 @@ def smallest(
         In rising order.
     seconds : float, optional
         A decision's time at most: larger K are not tried once one is over it.
-    journal : Journal
+    log : TrainingLog
         Whose time may be up: a K that was cut short then counts only if it is the first.
     fit : callable
         From K to a fit.
     decide : callable
         Makes one decision by a fit; it is timed.
     """
-    fits: list[Found] = []
+    fits: list[MethodResult] = []
     for count in counts:
         found = fit(count)
-        if journal.cut is not None and fits:
+        if log.stopped_in is not None and fits:
             break
         slow = seconds is not None and _seconds(decide, found) > seconds
         if slow and fits:
@@ -158,7 +158,7 @@ def smallest(
         if slow:
             logger.warning("Even K = %d takes more than %g s", count, seconds)
             break
-        if journal.cut is not None:
+        if log.stopped_in is not None:
             break
     losses = np.stack([found.costs() for found in fits])
     filled = _filled(losses)
@@ -167,7 +167,7 @@ def smallest(
     error = apart.std(axis=1) / math.sqrt(losses.shape[1])
     near = np.flatnonzero(apart.mean(axis=1) <= error)
     chosen = int(near[0])
-    fits[chosen].contest["scenarios_tried"] = [
+    fits[chosen].comparison["scenarios_tried"] = [
         {
             "K": counts[i],
             "loss": float(filled[i].mean()),
@@ -178,7 +178,7 @@ def smallest(
     return counts[chosen], fits[chosen]
 
 
-def _seconds(decide: Callable[[Found], Any], found: Found) -> float:
+def _seconds(decide: Callable[[MethodResult], Any], found: MethodResult) -> float:
     """Return the median time of a decision."""
     times = []
     for _ in range(_TIMED):

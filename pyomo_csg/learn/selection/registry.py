@@ -13,7 +13,7 @@ from torch import nn
 
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.samplers import Alike, Own, forest_weights
-from pyomo_csg.learn.learned import Found
+from pyomo_csg.learn.learned import MethodResult
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import DynamicResult, train_dynamic
 from pyomo_csg.learn.methods.loss_net_stages import Followed, kept_followed
@@ -26,7 +26,7 @@ from pyomo_csg.learn.methods.static import (
     train_static,
 )
 from pyomo_csg.learn.methods.surrogate_diagnostics import examine, loss_check
-from pyomo_csg.learn.networks.initialization import free_outcomes, new_body
+from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.auto import compared, learn_auto
 from pyomo_csg.learn.selection.folds import Folds, folds_without, row_numbers
@@ -66,7 +66,7 @@ class Method:
         self._grid = grid if self._chooses else (regularization,)
         self._folds = self._split()
 
-    def learn(self) -> Found:
+    def learn(self) -> MethodResult:
         """Return the network, and what was compared on the way.
 
         When the time is up before the method is through, that is the MMD network.
@@ -75,14 +75,14 @@ class Method:
         if self._name != "mmd":
             with suppress(TimeUpError):
                 return self._beyond(mmd)
-        return Found(
+        return MethodResult(
             self._network(mmd[-1]),
             {"chosen": "mmd"},
             lambda: self._mmd_losses(mmd[0]),
             lambda: self._losses(mmd[0]),
         )
 
-    def _beyond(self, mmd: list[nn.Module]) -> Found:
+    def _beyond(self, mmd: list[nn.Module]) -> MethodResult:
         """Return what the method makes of the MMD networks."""
         start = [body for _ in self._grid for body in mmd]
         rows = self._folds.rows * len(self._grid)
@@ -99,7 +99,7 @@ class Method:
             best, contest, held_out = self._best(bodies, mmd)
             if best < len(bodies):  # the MMD network trusted none
                 contest.update(self._checked(followed, best))
-        return Found(self._network([*bodies, *mmd][best]), contest, held_out)
+        return MethodResult(self._network([*bodies, *mmd][best]), contest, held_out)
 
     def _best(
         self, bodies: list[nn.Module], mmd: list[nn.Module]
@@ -137,14 +137,16 @@ class Method:
 
     def _mmd_losses(self, body: nn.Module) -> np.ndarray:
         held = self._folds.held_out[0]
-        found = self._task.scenarios_on(body, held, self._head)
+        found = self._task.generate_scenarios(body, held, self._head)
         scenarios, weights = map(torch.as_tensor, found)
-        return self._task.mmd(scenarios, weights, held).numpy()
+        return self._task.mmd_losses(scenarios, weights, held).numpy()
 
     def _mmd(self) -> list[nn.Module]:
         task, folds = self._task, self._folds
         bodies = [
-            new_body(task, self._kind, free_outcomes(task, rows), task.rng("mmd"))
+            new_body(
+                task, self._kind, unconstrained_outcomes(task, rows), task.rng("mmd")
+            )
             for rows in folds.rows
         ]
         return train_or_restore(
@@ -175,7 +177,7 @@ class Method:
         seed = int(task.rng("forest").integers(2**31))
         likely = [
             Own(outcomes)
-            if task.history.panels
+            if task.history.has_panels
             else Alike(
                 outcomes, forest_weights(task.history.contexts, outcomes, r, seed)
             )
@@ -199,7 +201,7 @@ class Method:
         numbers = row_numbers(self._task)
         seed = (
             None
-            if self._task.history.panels or self._task.config.rows == "series"
+            if self._task.history.has_panels or self._task.config.rows == "series"
             else int(self._task.rng("holdout").integers(2**31))
         )
         _, held = train_test_split(
@@ -216,10 +218,10 @@ class Method:
 
 def learn(
     task: Task, method: str, regularization: Any, kind: Any, head: Any = None
-) -> Found:
+) -> MethodResult:
     """Return the network that a method finds, and what it compared on the way."""
     if method != "mmd":  # which solves nothing
-        task.rehearse()
+        task.warm_up_oracle()
     if method == "auto":
         return learn_auto(task, kind, head)
     return Method(task, method, regularization, kind, head).learn()

@@ -47,7 +47,7 @@ def decisions_on(
     """Return a body's decisions (n, s) on rows; NaN where there is none."""
     if not len(rows):
         return np.empty((0, len(task.oracle.two_stage.first_stage_variables)))
-    scenarios, weights = task.scenarios_on(body, rows, head)
+    scenarios, weights = task.generate_scenarios(body, rows, head)
     return task.oracle.solve(
         scenarios,
         task.solver_weights(weights),

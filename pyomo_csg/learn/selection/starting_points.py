@@ -11,10 +11,10 @@ from torch import nn
 from pyomo_csg.learn.distributions.location_scale import residuals_of
 from pyomo_csg.learn.distributions.samplers import Errors, evenly
 from pyomo_csg.learn.networks.initialization import (
-    centers,
+    cluster_centers,
+    cluster_shares,
     constant_body,
-    dearest,
-    shares_of,
+    costliest_rows,
 )
 from pyomo_csg.learn.selection.scoring import costs_of
 from pyomo_csg.learn.task import Task
@@ -46,7 +46,7 @@ def new_atoms(
     elsewhere. Every other draw and cluster is among what costs most: what decides is
     often there.
     """
-    residuals, dear = residuals_of(task, head, rows), dearest(task, rows)
+    residuals, dear = residuals_of(task, head, rows), costliest_rows(task, rows)
     rng, kinds = task.rng("location-scale draws"), (residuals, residuals[dear])
     drawn = np.concatenate([_drawn(task, points, rng) for points in kinds])
     some = rows[evenly(len(rows), _CONTEXTS)]
@@ -58,7 +58,7 @@ def new_atoms(
     )
     best = drawn[np.argsort(costs, kind="stable")[: task.config.starts]]
     middles = [
-        centers(kinds[start % 2], task.scenarios, int(rng.integers(2**31)))
+        cluster_centers(kinds[start % 2], task.scenarios, int(rng.integers(2**31)))
         for start in range(task.config.starts // 2)
     ]
     sets = np.stack([*best, *middles])
@@ -92,8 +92,8 @@ def best_sets(
 
 def _after(task: Task, head: Any, atoms: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return the scenarios (S, B, K, p) that sets of atoms (S, K, p) are on some rows."""
-    frame = head.frame(torch.as_tensor(task.history.contexts[rows]))
-    return np.asarray(head.place(torch.as_tensor(atoms)[:, None], frame))
+    frame = head.context_terms(torch.as_tensor(task.history.contexts[rows]))
+    return np.asarray(head.outcomes(torch.as_tensor(atoms)[:, None], frame))
 
 
 def _drawn(
@@ -101,21 +101,21 @@ def _drawn(
 ) -> np.ndarray:
     """Return many sets (S, K, p) of some points (m, p), and the centers of clusters."""
     size, few = task.scenarios, len(points) < task.scenarios
-    draws = max(least, _SLOW_SETS if task.integer_recourse else _SETS)
+    draws = max(least, _SLOW_SETS if task.has_integer_recourse else _SETS)
     picked = [rng.choice(len(points), size, replace=few) for _ in range(draws)]
-    middles = centers(points, size, int(rng.integers(2**31)))
+    middles = cluster_centers(points, size, int(rng.integers(2**31)))
     return np.concatenate([points[np.array(picked)], middles[None]])
 
 
 def _weights(task: Task, points: np.ndarray, sets: np.ndarray) -> np.ndarray:
     """Return the weights (S, K) that scenarios of sets (S, K, p) start with."""
     if task.config.weights == "learned":
-        return np.array([shares_of(points, one) for one in sets])
+        return np.array([cluster_shares(points, one) for one in sets])
     return np.full(sets.shape[:2], 1 / task.scenarios)
 
 
 def _judged(task: Task) -> int:
-    return _SLOW_JUDGED if task.integer_recourse else _JUDGED
+    return _SLOW_JUDGED if task.has_integer_recourse else _JUDGED
 
 
 def _mean_costs(
