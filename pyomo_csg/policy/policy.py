@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import numpy as np
-import pandas as pd
 import torch
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decider import Decider
+from pyomo_csg.decisions.learned_decider import LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.learned import FitResult
 from pyomo_csg.learn.networks.numpy_inference import numpy_generator
-from pyomo_csg.learn.networks.task_nets import Recurrent, TaskNet
+from pyomo_csg.learn.networks.task_nets import Recurrent
 from pyomo_csg.solve import Solution
 
 if TYPE_CHECKING:
@@ -31,24 +31,9 @@ logger = logging.getLogger(__name__)
 _FAR = 1.1  # times the reach of the history
 _ROUNDING = 1e-9
 _MOST_AT_ONCE = 4096
-_ERROR = "standard error of the difference"
-_BEYOND_MMD = (
-    "buffer",
-    "draws",
-    "encoder",
-    "folds",
-    "head",
-    "loss_epochs",
-    "loss_rate",
-    "noise",
-    "rounds",
-    "starts",
-    "task_epochs",
-    "task_rate",
-)
 
 
-class Policy(Decider):
+class Policy(LearnedDecider):
     """Decides for a context: generates K scenarios for it and optimises for those.
 
     Several threads may use one policy. It can be pickled; an executor is not kept then.
@@ -58,7 +43,7 @@ class Policy(Decider):
     model : ConcreteModel
         Annotated by :func:`pyomo_csg.annotate`. It is copied: later changes to it are
         not seen; to have them seen, save the policy and load it with the changed model.
-    learned : Learned
+    learned : FitResult
         The network and how it came about.
     solver, options, workers, executor
         As in :class:`pyomo_csg.Oracle`.
@@ -67,7 +52,7 @@ class Policy(Decider):
     ----------
     oracle : Oracle
         What solves; its ``stats`` tell how long that took.
-    learned : Learned
+    learned : FitResult
     count : int
         How many scenarios it generates: K.
     context_shape : tuple of int
@@ -111,21 +96,6 @@ class Policy(Decider):
         )
         self._limit = _FAR * learned.reach + float(rounding)
 
-    @property
-    def network(self) -> TaskNet:
-        """What generates the scenarios."""
-        return self.learned.network
-
-    @property
-    def method(self) -> str:
-        """How it was learned, as it was asked for."""
-        return self.learned.method
-
-    @property
-    def history(self) -> pd.DataFrame:
-        """Losses as they were seen while learning: stage, step and numbers."""
-        return self.learned.log
-
     def report(
         self, path: str | os.PathLike[str] | None = None, data: Any = None
     ) -> str:
@@ -142,29 +112,13 @@ class Policy(Decider):
             With them the page shows their contexts, the outcomes near those, and what
             decisions cost beside the expected-value and the context-free decision.
         """
+        from pyomo_csg.report.fit_summary import fit_summary
+
         if path is not None:
             from pyomo_csg.report.page import write_page
 
             write_page(path, self, data)
-        summary = self.learned.summary
-        numbers = len(self.two_stage.uncertain_params)
-        lines = [
-            f"Policy for '{self.two_stage.model.name}'",
-            _line("method", self.method),
-            _line("scenarios", f"{self.count} of {numbers} numbers each"),
-        ]
-        if "pairs" in summary:
-            lines.append(_line("learned from", f"{summary['pairs']} pairs"))
-        if "unanswered" in summary:
-            lines.append(_line("no answer for", f"{summary['unanswered']} programs"))
-        lines += _table("K", "K", summary.get("scenarios_tried", ()), self.count)
-        lines += _searched(summary)
-        lines += _contest(summary)
-        lines += _trust(summary.get("trust", {}))
-        lines += self._settings_used()
-        if "seed" in summary:
-            lines.append(_line("seed", summary["seed"]))
-        return "\n".join([*lines, *map(str, summary.get("notes", ()))])
+        return fit_summary(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy, without the model, to a file for :func:`pyomo_csg.load`.
@@ -242,16 +196,6 @@ class Policy(Decider):
     def __reduce__(self) -> Any:
         content = cloudpickle.dumps((self.two_stage.model, self.learned))
         return _unpickled, (content, self._settings)
-
-    def _settings_used(self) -> list[str]:
-        """Return the settings that had a part in the fit."""
-        unused = ["hidden" if len(self.context_shape) > 1 else "recurrent"]
-        unused += _BEYOND_MMD if self.method == "mmd" else ()
-        return [
-            _line(name, _shown(value))
-            for name, value in self.learned.summary.get("settings", {}).items()
-            if value is not None and name not in unused
-        ]
 
     def _read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
         contexts, one = super()._read_contexts(x)
@@ -331,70 +275,6 @@ def _context_shape(learned: FitResult) -> tuple[int, ...]:
         found = f"summary['context_shape'] is {noted}; {expected}"
         raise DataError("What was learned is not complete", [found])
     return tuple(noted)
-
-
-def _contest(summary: Mapping[str, Any]) -> list[str]:
-    """Return the table of candidates, and what is to be said of the one that won."""
-    chosen, rows = summary.get("chosen"), summary.get("candidates", ())
-    lines = [] if chosen is None else [_line("chosen", chosen)]
-    if summary.get("margin") is not None:
-        ahead = "ahead by" if summary["margin"] >= 0 else "behind by"
-        lines.append(_line(f"  {ahead}", _shown(abs(summary["margin"]))))
-    if summary.get("confidence") is not None:
-        lines.append(_line("  sure to", f"{summary['confidence']:.0%}"))
-    return [*lines, *_table("candidate", "name", rows, chosen)]
-
-
-def _searched(summary: Mapping[str, Any]) -> list[str]:
-    """Return which of the settings of a search won, and by what."""
-    won = summary.get("search_won")
-    if won is None:
-        return []
-    found = f"{summary['searched']} settings; number {won['number']} won with loss "
-    given = (
-        f"{_shown(won['loss'])} (as given, number 1: {_shown(won['loss_as_given'])})"
-    )
-    return [_line("searched", found + given)]
-
-
-def _table(
-    title: str, key: str, rows: Sequence[Mapping[str, Any]], chosen: Any
-) -> list[str]:
-    """Return losses and standard errors in columns, a mark before the chosen."""
-    if not rows:
-        return []
-    width = max(len(title), *(len(str(row.get(key))) for row in rows))
-    lines = ["", f"  {title:{width}}{'loss':>14}{_ERROR:>{len(_ERROR) + 4}}"]
-    for row in rows:
-        mark = "*" if row.get(key) == chosen else " "
-        loss, error = (_shown(row.get(name)) for name in ("loss", "standard_error"))
-        name = f"{row.get(key)!s:{width}}"
-        lines.append(f"{mark} {name}{loss:>14}{error:>{len(_ERROR) + 4}}")
-    return [*lines, ""]
-
-
-def _trust(found: Mapping[str, Any]) -> list[str]:
-    """Return how far a Loss-Net was off where it was taught, and where it was trusted."""
-    if not found:
-        return []
-    off = f"{_shown(found['error'])} on what it learned from"
-    here = f"{_shown(found['error_here'])} on the policy's scenarios"
-    shift = f"{found['shift']:.3g} standard deviations"
-    return [
-        _line("Loss-Net off by", f"{off}, {here}"),
-        _line("  shift", f"{shift} (1-Wasserstein), {found['kappa']:.3g} (kappa MMD)"),
-        "",
-    ]
-
-
-def _line(label: str, value: Any) -> str:
-    return f"  {label:16}{value}"
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _unpickled(content: bytes, settings: dict[str, Any]) -> Policy:

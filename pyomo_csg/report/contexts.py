@@ -9,8 +9,8 @@ from sklearn.cluster import KMeans
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
+from pyomo_csg.decisions.learned_decider import LearnedDecider
 from pyomo_csg.learn.history import History
-from pyomo_csg.policy.policy import Policy
 
 _SHOWN = 6
 _FEWEST, _MOST = 10, 60  # neighbours; in between, a tenth of the pairs
@@ -35,7 +35,7 @@ class Shown:
     near: np.ndarray | None = None
 
 
-def shown_contexts(policy: Policy, pairs: History | None) -> list[Shown]:
+def shown_contexts(policy: LearnedDecider, pairs: History | None) -> list[Shown]:
     """Return a few contexts that differ: typical ones of the pairs, or around the mean."""
     if pairs is None:
         return _around_the_mean(policy)
@@ -45,7 +45,9 @@ def shown_contexts(policy: Policy, pairs: History | None) -> list[Shown]:
     ]
 
 
-def near_outcomes(policy: Policy, context: np.ndarray, pairs: History) -> np.ndarray:
+def near_outcomes(
+    policy: LearnedDecider, context: np.ndarray, pairs: History
+) -> np.ndarray:
     """Return the outcomes (m, p) after the contexts nearest to one.
 
     Distances are Euclidean in standard deviations of what was learned from. The nearest
@@ -57,7 +59,7 @@ def near_outcomes(policy: Policy, context: np.ndarray, pairs: History) -> np.nda
     return pairs.outcomes[rows]
 
 
-def _typical(policy: Policy, contexts: np.ndarray) -> np.ndarray:
+def _typical(policy: LearnedDecider, contexts: np.ndarray) -> np.ndarray:
     """Return the contexts that are nearest to the centers of clusters, in order."""
     distinct = np.unique(contexts, axis=0)
     if len(distinct) <= _SHOWN:
@@ -70,7 +72,7 @@ def _typical(policy: Policy, contexts: np.ndarray) -> np.ndarray:
     return distinct[np.unique(rows)]
 
 
-def _around_the_mean(policy: Policy) -> list[Shown]:
+def _around_the_mean(policy: LearnedDecider) -> list[Shown]:
     center, spread = _scaling(policy)
     middle = np.broadcast_to(center, policy.context_shape)
     found = [Shown("the mean context", np.array(middle))]
@@ -82,7 +84,7 @@ def _around_the_mean(policy: Policy) -> list[Shown]:
     return found[:_SHOWN]
 
 
-def _named(policy: Policy, context: np.ndarray) -> str:
+def _named(policy: LearnedDecider, context: np.ndarray) -> str:
     """Return a context in words; of a panel, its last step."""
     last = context if context.ndim == 1 else context[-1]
     words = [
@@ -93,16 +95,16 @@ def _named(policy: Policy, context: np.ndarray) -> str:
     return ("" if context.ndim == 1 else "last step: ") + ", ".join(words)
 
 
-def _names(policy: Policy) -> list[str]:
+def _names(policy: LearnedDecider) -> list[str]:
     given = policy.context_names
     return list(given or (f"x{j + 1}" for j in range(policy.context_shape[-1])))
 
 
-def _flat(policy: Policy, contexts: np.ndarray) -> np.ndarray:
+def _flat(policy: LearnedDecider, contexts: np.ndarray) -> np.ndarray:
     center, spread = _scaling(policy)
     return ((contexts - center) / spread).reshape(len(contexts), -1)
 
 
-def _scaling(policy: Policy) -> tuple[np.ndarray, np.ndarray]:
+def _scaling(policy: LearnedDecider) -> tuple[np.ndarray, np.ndarray]:
     network = policy.network
     return network.center.numpy(force=True), network.spread.numpy(force=True)

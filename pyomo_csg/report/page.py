@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pyomo_csg.decisions.learned_decider import LearnedDecider
 from pyomo_csg.evaluation.comparison import compare, pairs_for
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
-from pyomo_csg.policy.policy import Policy
 from pyomo_csg.report.contexts import Shown, shown_contexts
+from pyomo_csg.report.fit_summary import fit_summary
 from pyomo_csg.report.policy_plots import training_curves
 from pyomo_csg.storage import write_user_file
 
@@ -53,7 +54,7 @@ _TIMED = 20
 
 
 def decided(
-    policy: Policy, shown: list[Shown], pairs: History | None
+    policy: LearnedDecider, shown: list[Shown], pairs: History | None
 ) -> dict[str, Any]:
     """Return scenarios, what is near them, decisions, and how long a decision takes."""
     contexts = np.stack([one.context for one in shown])
@@ -99,7 +100,7 @@ def _ranges(scenarios: np.ndarray, shown: list[Shown]) -> list[tuple[float, floa
     )
 
 
-def _milliseconds(policy: Policy, contexts: np.ndarray) -> list[float]:
+def _milliseconds(policy: LearnedDecider, contexts: np.ndarray) -> list[float]:
     """Return how long decisions took, one after another, in rising order."""
     found = []
     for x in contexts[:: max(1, len(contexts) // _TIMED)][:_TIMED]:
@@ -114,13 +115,13 @@ _POINTS = 200  # of a curve
 _THIS = "this policy"
 
 
-def content_of(policy: Policy, data: Any = None) -> dict[str, Any]:
+def content_of(policy: LearnedDecider, data: Any = None) -> dict[str, Any]:
     """Return what the page's script draws, and the words beside it."""
     with each_warning_once():
         return _plain(_content(policy, data))
 
 
-def _content(policy: Policy, data: Any) -> dict[str, Any]:
+def _content(policy: LearnedDecider, data: Any) -> dict[str, Any]:
     pairs = None if data is None else pairs_for(policy, data)
     shown = shown_contexts(policy, pairs)
     costs = None if data is None else _costs(policy, data)  # first: it warns of all
@@ -142,7 +143,7 @@ def _content(policy: Policy, data: Any) -> dict[str, Any]:
     }
 
 
-def _lead(policy: Policy) -> str:
+def _lead(policy: LearnedDecider) -> str:
     two_stage = policy.two_stage
     known = ", ".join(policy.context_names or ())
     numbers = _count(len(two_stage.uncertain_params), "uncertain number")
@@ -154,7 +155,7 @@ def _lead(policy: Policy) -> str:
     )
 
 
-def _facts(policy: Policy) -> list[tuple[str, str]]:
+def _facts(policy: LearnedDecider) -> list[tuple[str, str]]:
     two_stage, summary = policy.two_stage, policy.learned.summary
     stages = two_stage.first_stage_variables, two_stage.recourse_variables
     named = ", ".join(policy.context_names or ())
@@ -214,7 +215,7 @@ def _verdict(summary: dict[str, Any]) -> str:
     return text
 
 
-def _costs(policy: Policy, data: Any) -> dict[str, Any]:
+def _costs(policy: LearnedDecider, data: Any) -> dict[str, Any]:
     """Return the costs on the pairs, as curves and as a table."""
     compared = compare({_THIS: policy}, data)
     costs = compared.costs.fillna(compared.costs.max(axis=None))
@@ -227,7 +228,7 @@ def _costs(policy: Policy, data: Any) -> dict[str, Any]:
     }
 
 
-def _solver(policy: Policy) -> list[tuple[str, str]]:
+def _solver(policy: LearnedDecider) -> list[tuple[str, str]]:
     """Return what the policy's oracle has done since it was made."""
     stats = policy.oracle.stats
     rows = [
@@ -242,7 +243,7 @@ def _solver(policy: Policy) -> list[tuple[str, str]]:
     return [row for row in rows if row[1] != "0"]
 
 
-def _call(policy: Policy) -> str:
+def _call(policy: LearnedDecider) -> str:
     """Return the call of csg.fit that gives this policy again."""
     summary = policy.learned.summary
     identity = summary.get("identity")
@@ -276,7 +277,7 @@ def _fingerprints(summary: dict[str, Any]) -> dict[str, str]:
     return {name: identity[name] for name in ("model", "history") if name in identity}
 
 
-def _absent(policy: Policy, shown: list[Shown]) -> list[str]:
+def _absent(policy: LearnedDecider, shown: list[Shown]) -> list[str]:
     """Return what could be shown but is not, and why."""
     notes = []
     if shown[0].near is None:
@@ -313,7 +314,9 @@ def _plain(value: Any) -> Any:
 _SCRIPTS = ("charts.js", "panels.js", "page.js")
 
 
-def write_page(path: str | os.PathLike[str], policy: Policy, data: Any = None) -> None:
+def write_page(
+    path: str | os.PathLike[str], policy: LearnedDecider, data: Any = None
+) -> None:
     """Write the page to a file, which appears whole or not at all.
 
     Parameters
@@ -330,12 +333,12 @@ def write_page(path: str | os.PathLike[str], policy: Policy, data: Any = None) -
     write_user_file(path, rendered(policy, data).encode())
 
 
-def rendered(policy: Policy, data: Any = None) -> str:
+def rendered(policy: LearnedDecider, data: Any = None) -> str:
     """Return the page's HTML."""
     content = json.dumps(content_of(policy, data), allow_nan=False)
     return Template(_asset("page.html")).substitute(
         name=html.escape(policy.two_stage.model.name),
-        words=html.escape(policy.report()),
+        words=html.escape(fit_summary(policy)),
         stages=html.escape(str(policy.two_stage)),
         style=_asset("page.css"),
         script="\n".join(map(_asset, _SCRIPTS)),

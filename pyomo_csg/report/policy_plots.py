@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pyomo_csg.decisions.learned_decider import LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.comparison import pairs_for
 from pyomo_csg.learn.history import read_contexts
 from pyomo_csg.plotting import sound_axes
-from pyomo_csg.policy.policy import Policy
 from pyomo_csg.report.contexts import near_outcomes
 
 _POINTS = 200
@@ -70,7 +70,9 @@ def _thinned(run: pd.DataFrame) -> dict[str, list[float]]:
 _AREA = 60.0  # of a scenario's marker, where all weigh the same
 
 
-def plot_scenarios(policy: Policy, x: Any, data: Any = None, ax: Any = None) -> Any:
+def plot_scenarios(
+    policy: LearnedDecider, x: Any, data: Any = None, ax: Any = None
+) -> Any:
     """Draw the scenarios of a context; see :meth:`pyomo_csg.Policy.plot_scenarios`."""
     contexts, one = read_contexts(x, policy.context_shape, policy.context_names)
     if not one:
@@ -101,7 +103,7 @@ def plot_scenarios(policy: Policy, x: Any, data: Any = None, ax: Any = None) -> 
     return ax
 
 
-def plot_training(policy: Policy, ax: Any = None) -> Any:
+def plot_training(policy: LearnedDecider, ax: Any = None) -> Any:
     """Draw the losses of the fit; see :meth:`pyomo_csg.Policy.plot_training`."""
     curves = training_curves(policy.history)
     if not curves:

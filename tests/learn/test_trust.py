@@ -87,7 +87,7 @@ def test_a_policy_that_runs_away_from_the_data_is_warned_of(policies):
     assert far["error_here"] > 2 * far["error"]
     assert "Warning: the Loss-Net is trusted outside" in policies["0x"].report()
     assert "Warning" not in policies["100x"].report()
-    assert "Loss-Net off by" in policies["100x"].report()
+    assert "Loss-Net error" in policies["100x"].report()
 
 
 def test_what_was_found_survives_a_file(policies, tmp_path):

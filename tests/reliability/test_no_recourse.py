@@ -50,11 +50,11 @@ def test_a_fit_goes_on_and_counts_what_had_no_answer(method, caplog):
     assert served.any()
     assert decisions["order"][served].between(0, 10 + 1e-9).all()
     if method == "mmd":  # solves nothing
-        assert "no answer for" not in policy.report()
+        assert "not solved" not in policy.report()
         return
     assert policy.learned.summary["unanswered"] > 0
     count = policy.learned.summary["unanswered"]
-    assert f"no answer for   {count} programs" in policy.report()
+    assert f"not solved      {count} programs" in policy.report()
     assert policy.history["missing"].sum() == count
     assert "no answer" in caplog.text
 

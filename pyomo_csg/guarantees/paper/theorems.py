@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pyomo_csg.decisions.learned_decider import LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.guarantees.holdout import pairs_of
 from pyomo_csg.guarantees.paper.complexity import LinearClass, linear_class
@@ -29,7 +30,6 @@ from pyomo_csg.guarantees.paper.right_hand_side_model import (
 )
 from pyomo_csg.learn.distributions.distances import KERNELS, mmd_loss
 from pyomo_csg.learn.history import History
-from pyomo_csg.policy.policy import Policy
 from pyomo_csg.validation import share_problems, size_problems
 
 
@@ -118,7 +118,7 @@ _SAMPLED = 100
 
 
 def mmd_bound(
-    policy: Policy,
+    policy: LearnedDecider,
     data: Any,
     *,
     support: Any = None,
@@ -173,7 +173,7 @@ def mmd_bound(
 
 
 def task_bound(
-    policy: Policy,
+    policy: LearnedDecider,
     data: Any,
     *,
     support: Any = None,
@@ -212,7 +212,7 @@ def task_bound(
 
 
 def approximate_bound(
-    policy: Policy,
+    policy: LearnedDecider,
     data: Any,
     *,
     support: Any = None,
@@ -284,7 +284,7 @@ class _Setting:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: LearnedDecider,
         data: Any,
         support: Any,
         radius: float | None,
@@ -357,7 +357,7 @@ class _Setting:
         return math.sqrt((self.map.scenarios + 1) * float((corner**2).sum()) + 1)
 
 
-def _kernel(policy: Policy) -> tuple[str, np.ndarray]:
+def _kernel(policy: LearnedDecider) -> tuple[str, np.ndarray]:
     """Return the kernel that a policy was fitted with, and its unit of outcomes.
 
     A bandwidth is part of the unit: what is left is the kernel of bandwidth 1.

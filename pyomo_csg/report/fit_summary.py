@@ -1,0 +1,126 @@
+"""The fit of a policy as text: method, candidates, Loss-Net errors and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyomo_csg.decisions.learned_decider import LearnedDecider
+
+_ERROR = "standard error of the difference"
+_NOT_IN_MMD = {  # settings that method='mmd' does not use
+    "buffer",
+    "draws",
+    "encoder",
+    "folds",
+    "head",
+    "loss_epochs",
+    "loss_rate",
+    "noise",
+    "rounds",
+    "starts",
+    "task_epochs",
+    "task_rate",
+}
+
+
+def fit_summary(policy: LearnedDecider) -> str:
+    """Return the text of :meth:`pyomo_csg.Policy.report`."""
+    summary = policy.learned.summary
+    numbers = len(policy.two_stage.uncertain_params)
+    lines = [
+        f"Policy for '{policy.two_stage.model.name}'",
+        _line("method", policy.method),
+        _line("scenarios", f"{policy.count} of {numbers} numbers each"),
+    ]
+    if "pairs" in summary:
+        lines.append(_line("learned from", f"{summary['pairs']} pairs"))
+    if "unanswered" in summary:
+        lines.append(_line("not solved", f"{summary['unanswered']} programs"))
+    lines += _loss_table("K", "K", summary.get("scenarios_tried", ()), policy.count)
+    lines += _search_lines(summary)
+    lines += _candidate_lines(summary)
+    lines += _loss_net_lines(summary.get("trust", {}))
+    lines += _setting_lines(policy)
+    if "seed" in summary:
+        lines.append(_line("seed", summary["seed"]))
+    return "\n".join([*lines, *map(str, summary.get("notes", ()))])
+
+
+def _search_lines(summary: Mapping[str, Any]) -> list[str]:
+    won = summary.get("search_won")
+    if won is None:
+        return []
+    text = (
+        f"{summary['searched']} settings; number {won['number']} won with loss "
+        f"{_format(won['loss'])} (as given, number 1: {_format(won['loss_as_given'])})"
+    )
+    return [_line("searched", text)]
+
+
+def _candidate_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Return the chosen candidate, its lead, and the table of all candidates."""
+    chosen, lines = summary.get("chosen"), []
+    if chosen is not None:
+        lines.append(_line("chosen", chosen))
+    if (margin := summary.get("margin")) is not None:
+        lines.append(
+            _line("  ahead by" if margin >= 0 else "  behind by", _format(abs(margin)))
+        )
+    if summary.get("confidence") is not None:
+        text = "probability that it beats the runner-up"
+        lines.append(f"    {text}: {summary['confidence']:.0%}")
+    rows = summary.get("candidates", ())
+    return [*lines, *_loss_table("candidate", "name", rows, chosen)]
+
+
+def _loss_table(
+    title: str, key: str, rows: Sequence[Mapping[str, Any]], chosen: Any
+) -> list[str]:
+    """Return losses and standard errors in columns, with a mark before the chosen row."""
+    if not rows:
+        return []
+    width = max(len(title), *(len(str(row.get(key))) for row in rows))
+    lines = ["", f"  {title:{width}}{'loss':>14}{_ERROR:>{len(_ERROR) + 4}}"]
+    for row in rows:
+        mark = "*" if row.get(key) == chosen else " "
+        loss, error = (_format(row.get(name)) for name in ("loss", "standard_error"))
+        name = f"{row.get(key)!s:{width}}"
+        lines.append(f"{mark} {name}{loss:>14}{error:>{len(_ERROR) + 4}}")
+    return [*lines, ""]
+
+
+def _loss_net_lines(errors: Mapping[str, Any]) -> list[str]:
+    """Return the Loss-Net's errors on its training cases and on the policy's scenarios."""
+    if not errors:
+        return []
+    seen = f"{_format(errors['error'])} on its training cases"
+    here = f"{_format(errors['error_here'])} on the policy's scenarios"
+    shift = f"{errors['shift']:.3g} standard deviations"
+    return [
+        _line("Loss-Net error", f"{seen}, {here}"),
+        _line("  shift", f"{shift} (1-Wasserstein), {errors['kappa']:.3g} (kappa MMD)"),
+        "",
+    ]
+
+
+def _setting_lines(policy: LearnedDecider) -> list[str]:
+    """Return the settings that the fit used."""
+    unused = {"hidden" if len(policy.context_shape) > 1 else "recurrent"}
+    if policy.method == "mmd":
+        unused |= _NOT_IN_MMD
+    return [
+        _line(name, _format(value))
+        for name, value in policy.learned.summary.get("settings", {}).items()
+        if value is not None and name not in unused
+    ]
+
+
+def _line(label: str, value: Any) -> str:
+    return f"  {label:16}{value}"
+
+
+def _format(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
