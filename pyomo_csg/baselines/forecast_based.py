@@ -24,7 +24,7 @@ from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.weighted_saa import Conditional
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.location_scale import fit_location_scale
-from pyomo_csg.learn.distributions.samplers import Forest, features_of
+from pyomo_csg.learn.distributions.samplers import Forest, context_features
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import LocationScale, LocationScaleHead
 from pyomo_csg.learn.networks.user_network import resolve_network
@@ -152,14 +152,16 @@ def _learned(
         return lambda x: forest.weights(x) @ targets
     regressor, numbers = _regressor(kind, seed), targets.shape[1]
     try:
-        regressor.fit(features_of(contexts), targets if numbers > 1 else targets[:, 0])
+        regressor.fit(
+            context_features(contexts), targets if numbers > 1 else targets[:, 0]
+        )
     except Exception as error:  # a user's own regressor may raise anything
         found = f"{type(regressor).__name__} fails on targets {targets.shape}: {error}"
         hint = "wrap it in sklearn.multioutput.MultiOutputRegressor"
         more = f"; if it takes one column only, {hint}" if numbers > 1 else ""
         raise DataError(_SUBJECT, [f"{found}{more}"]) from error
     return partial(
-        _answer, lambda x: _columns(regressor.predict(features_of(x))), numbers
+        _answer, lambda x: _columns(regressor.predict(context_features(x))), numbers
     )
 
 

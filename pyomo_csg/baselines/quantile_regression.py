@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pyomo_csg.baselines.base import Baseline
-from pyomo_csg.learn.distributions.samplers import features_of
+from pyomo_csg.learn.distributions.samplers import context_features
 
 
 class QuantileRegression(Baseline):
@@ -46,7 +46,7 @@ class QuantileRegression(Baseline):
         self.levels = self._levels(level, numbers)
         shown = dict.fromkeys(f"{q:.3g}" for q in self.levels)
         self.name = f"quantile regression, {', '.join(shown)}"
-        features = features_of(self.history.contexts)
+        features = context_features(self.history.contexts)
         self._lines = [
             make_pipeline(
                 StandardScaler(), QuantileRegressor(quantile=q, alpha=0.0)
@@ -57,7 +57,7 @@ class QuantileRegression(Baseline):
     def _generate_scenarios(
         self, contexts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        features = features_of(contexts)
+        features = context_features(contexts)
         found = np.stack([line.predict(features) for line in self._lines], axis=-1)
         return self._project(found)[:, None], np.ones((len(contexts), 1))
 

@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.reduction import forward_selection, kmeans
 from pyomo_csg.decisions.decider import PerContext
-from pyomo_csg.learn.distributions.samplers import Forest, features_of
+from pyomo_csg.learn.distributions.samplers import Forest, context_features
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.solve import Solution
 from pyomo_csg.validation import is_one_of, is_whole
@@ -261,14 +261,14 @@ class NeighbourWeighted(Conditional):
                 f"neighbours is {neighbours!r}; give a whole number from 1 to {n}, the "
                 "number of pairs, or 'auto'"
             )
-        features = features_of(self.history.contexts)
+        features = context_features(self.history.contexts)
         self._spread = standard_spread(features)
         self._nearest = NearestNeighbors().fit(features / self._spread)
         self.neighbours = int(neighbours) if whole else self._best()
 
     def _law(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         near = self._nearest.kneighbors(
-            features_of(contexts) / self._spread,
+            context_features(contexts) / self._spread,
             self.neighbours,
             return_distance=False,
         )

@@ -14,10 +14,10 @@ from sklearn.model_selection import KFold
 
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.distributions.samplers import features_of
+from pyomo_csg.learn.distributions.samplers import context_features
 from pyomo_csg.learn.history import History, read_contexts, read_history
 from pyomo_csg.learn.networks.domains import standard_spread
-from pyomo_csg.learn.selection.scoring import costs_of
+from pyomo_csg.learn.selection.scoring import decision_costs
 from pyomo_csg.solve import Oracle
 
 EXPECTED_VALUE, CONTEXT_FREE = "expected value", "context-free"
@@ -121,7 +121,7 @@ def compare(
     return Comparison(
         pd.DataFrame(
             {
-                name: costs_of(first.oracle, made, judged.outcomes)
+                name: decision_costs(first.oracle, made, judged.outcomes)
                 for name, made in decisions.items()
             }
         )
@@ -179,10 +179,10 @@ def _forecast(learned: History, contexts: np.ndarray) -> np.ndarray:
     unit = standard_spread(learned.outcomes)  # so that all numbers count alike
     targets = learned.outcomes / unit
     forest.fit(
-        features_of(learned.contexts),
+        context_features(learned.contexts),
         targets if targets.shape[1] > 1 else targets[:, 0],
     )
-    return forest.predict(features_of(contexts)).reshape(len(contexts), -1) * unit
+    return forest.predict(context_features(contexts)).reshape(len(contexts), -1) * unit
 
 
 def _pool(outcomes: np.ndarray, integer: bool) -> np.ndarray:

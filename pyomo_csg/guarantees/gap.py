@@ -17,7 +17,7 @@ from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.guarantees.holdout import costs_of, pairs_of
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
-from pyomo_csg.learn.distributions.samplers import features_of
+from pyomo_csg.learn.distributions.samplers import context_features
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.validation import (
@@ -156,7 +156,7 @@ def _groups(pairs: History, size: int, rival: str, seed: int) -> np.ndarray:
     count = len(pairs) // size
     order = np.random.default_rng(seed).permutation(len(pairs))[: count * size]
     if rival == NEIGHBOURS:
-        features = features_of(pairs.contexts)
+        features = context_features(pairs.contexts)
         order = _sorted_by_place(features / standard_spread(features), order, count)
     return order.reshape(count, size)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.distributions.distances import trainable_kernel_of
+from pyomo_csg.learn.distributions.distances import trainable_kernel
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.linear_nets import Linear
 from pyomo_csg.learn.networks.task_nets import FunctionModule, LocationScale
@@ -121,7 +121,7 @@ def _describe_network(network: Any, history: History) -> str:
 
 def _fingerprint_kernel(settings: FitConfig, history: History) -> str | None:
     """Return what tells a kernel of the user's own from another: its answers."""
-    kernel = trainable_kernel_of(settings.kernel, history.outcomes.shape[1])
+    kernel = trainable_kernel(settings.kernel, history.outcomes.shape[1])
     if isinstance(settings.kernel, str):
         return None
     some = torch.as_tensor(history.outcomes[None, :8])

@@ -17,9 +17,9 @@ from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig, with_bandwidth
 from pyomo_csg.learn.distributions.distances import (
     mmd_loss,
-    trainable_kernel_of,
+    trainable_kernel,
 )
-from pyomo_csg.learn.distributions.samplers import evenly
+from pyomo_csg.learn.distributions.samplers import evenly_spaced
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.domains import Omega, build_omega, standard_spread
 from pyomo_csg.learn.networks.task_nets import (
@@ -82,7 +82,7 @@ class Task:
         self.omega: Omega = build_omega(oracle.two_stage, history.outcomes)
         self.head = OmegaHead(self.omega)
         numbers = history.outcomes.shape[1]
-        self.kernel = trainable_kernel_of(config.kernel, numbers, config.bandwidth)
+        self.kernel = trainable_kernel(config.kernel, numbers, config.bandwidth)
         raw = config.units == "raw"
         self.kernel_unit = (
             torch.ones_like(self.omega.spread) if raw else self.omega.spread
@@ -92,7 +92,7 @@ class Task:
         """Let the oracle find once what every batch of programs would find again."""
         outcomes, rng = self.history.outcomes, self.rng("rehearsal")
         picked = rng.integers(len(outcomes), size=(_SETS, self.scenarios))
-        tried = outcomes[evenly(len(outcomes), _TRIED)]
+        tried = outcomes[evenly_spaced(len(outcomes), _TRIED)]
         self.oracle.rehearse(outcomes[picked], tried)
 
     def with_scenarios(self, count: int) -> Task:

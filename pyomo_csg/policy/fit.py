@@ -28,8 +28,8 @@ from pyomo_csg.learn.random_state import single_threaded
 from pyomo_csg.learn.selection.hyperparameter_search import (
     COUNTS,
     search,
-    smallest,
-    space_of,
+    search_space,
+    smallest_scenario_count,
 )
 from pyomo_csg.learn.selection.registry import learn
 from pyomo_csg.learn.task import Task
@@ -214,7 +214,7 @@ class _Fitter:
         if isinstance(scenarios, int):
             return scenarios, self._searched(scenarios, "")
         counts = [count for count in COUNTS if count <= len(self._history)]
-        return smallest(
+        return smallest_scenario_count(
             counts,
             self._settings.seconds,
             self._log,
@@ -227,7 +227,7 @@ class _Fitter:
             return self._one(count, self._settings, part)
         return search(
             self._settings,
-            space_of(self._method, self._network, self._history.has_panels),
+            search_space(self._method, self._network, self._history.has_panels),
             self._seed,
             self._log,
             lambda settings, name: self._one(count, settings, f"{part} {name}"),

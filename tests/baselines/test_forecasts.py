@@ -10,7 +10,7 @@ import pyomo_csg as csg
 from pyomo_csg.baselines import ExpectedValue, ForestWeighted, Residuals
 from pyomo_csg.baselines.reduction import kmeans
 from pyomo_csg.learn.distributions.location_scale import fit_location_scale
-from pyomo_csg.learn.distributions.samplers import features_of
+from pyomo_csg.learn.distributions.samplers import context_features
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
@@ -103,7 +103,9 @@ class TestExpectedValue:
     def test_panels_are_seen_by_their_mean_spread_and_last_step(self):
         contexts, returns = panels(60)
         policy = ExpectedValue(portfolio(), (contexts, returns))
-        expected = line(features_of(contexts), returns)(features_of(contexts[:4]))
+        expected = line(context_features(contexts), returns)(
+            context_features(contexts[:4])
+        )
         assert policy.scenarios(contexts[:4])[:, 0] == pytest.approx(expected)
 
     def test_a_forecast_that_leaves_the_domain_is_moved_to_it(self):
@@ -177,7 +179,7 @@ class TestResiduals:
 
     def test_panels_are_held_out_in_runs(self):
         contexts, returns = panels(60)
-        features = features_of(contexts)
+        features = context_features(contexts)
         policy = Residuals(portfolio(), (contexts, returns), folds=3)
 
         held = np.arange(20, 40)

@@ -12,7 +12,6 @@ import torch
 import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.distributions.conditional_samplers import Charges
 from pyomo_csg.learn.history import read_history
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import train_dynamic
@@ -20,8 +19,9 @@ from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import GRID, train_static
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection.folds import folds_of
-from pyomo_csg.learn.selection.scoring import true_losses
+from pyomo_csg.learn.selection.fold_samplers import FoldSamplers
+from pyomo_csg.learn.selection.folds import make_folds
+from pyomo_csg.learn.selection.scoring import observed_costs
 from pyomo_csg.learn.task import Task
 from tests.benchmarks.clock import Clock
 
@@ -106,9 +106,9 @@ def starts(count=4):
     history = read_history(oracle.two_stage, cep1.sample(500, 1))
     task = Task(oracle, history, 5, FitConfig(), 0, TrainingLog())
     task.warm_up_oracle()
-    folds = folds_of(task)
+    folds = make_folds(task)
     rows, held_out = folds.rows * count, folds.held_out * count
-    likely = Charges(task, folds).likely * count
+    likely = FoldSamplers(task, folds).likely * count
     rngs = [np.random.default_rng(number) for number in range(len(rows))]
     bodies = [
         new_body(task, "mlp", unconstrained_outcomes(task, mine), rng)
@@ -118,7 +118,7 @@ def starts(count=4):
     direct = Direct(task, likely, regularization=0.03).train(mmd, rows, "direct")
     for name, found in {"mmd": mmd, "direct": direct}.items():
         judged = [
-            true_losses(task, body, held)
+            observed_costs(task, body, held)
             for body, held in zip(found, held_out, strict=True)
         ]
         costs = np.concatenate(judged).reshape(count, -1)

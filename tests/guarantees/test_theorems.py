@@ -11,7 +11,7 @@ from models import cep1, newsvendor
 from pyomo_csg.guarantees import approximate_bound, mmd_bound, task_bound
 from pyomo_csg.guarantees.paper import constants
 from pyomo_csg.guarantees.paper.complexity import linear_class
-from pyomo_csg.learn.distributions.distances import KERNELS, kernel_of, mmd_loss
+from pyomo_csg.learn.distributions.distances import KERNELS, mmd_loss, resolve_kernel
 from pyomo_csg.learn.networks.domains import Omega
 from tests.quick import fit
 
@@ -103,7 +103,7 @@ def test_theorem_2_for_the_mmd_loss_is_of_the_bandwidth_that_was_fitted(pairs):
 
     unit = policy.network.head.omega.spread.numpy()
     scaled = [torch.as_tensor(a / unit) for a in (policy.scenarios(pairs[0]), pairs[1])]
-    losses = mmd_loss(*scaled, None, kernel_of("gaussian", 1, 3.0))
+    losses = mmd_loss(*scaled, None, resolve_kernel("gaussian", 1, 3.0))
     assert terms["mean MMD loss"] == pytest.approx(float(losses.mean()))
 
 

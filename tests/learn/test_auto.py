@@ -17,7 +17,7 @@ from pyomo_csg.learn.selection import auto, scoring, starting_points
 from pyomo_csg.learn.selection import candidates as module
 from pyomo_csg.learn.selection.auto import compared, learn_auto, sound_member
 from pyomo_csg.learn.selection.candidates import Candidate, Candidates
-from pyomo_csg.learn.selection.folds import folds_of
+from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.task import Task
 from tests.quick import QUICK, portfolio
 from tests.zoo import ZOO, scenarios
@@ -121,7 +121,7 @@ def task_on(model, outcomes=None, contexts=None, **config):
 
 
 def candidates_of(task, head=None, kind="mlp"):
-    return list(Candidates(task, folds_of(task), kind, head).each())
+    return list(Candidates(task, make_folds(task), kind, head).each())
 
 
 def cost_only():
@@ -181,7 +181,7 @@ def test_mmd_and_a_constant_are_always_among_the_candidates():
 
 def test_a_part_is_what_it_is_without_the_rows_that_it_has_not_seen():
     task = task_on(ZOO["newsvendor"](), starts=2)
-    folds = folds_of(task)
+    folds = make_folds(task)
     outcomes = task.history.outcomes.copy()
     held = folds.held_out[0]
     outcomes[held] = outcomes[held[::-1]]
@@ -211,7 +211,7 @@ def test_a_trusted_candidate_gives_way_to_what_is_clearly_better(lead, chosen):
 
 def test_integer_models_are_judged_by_what_a_forest_finds_likely():
     task = task_on(ZOO["integers"]())
-    folds = folds_of(task)
+    folds = make_folds(task)
     ((part, held), *_) = zip(folds.rows, folds.held_out, strict=True)
     found = Candidates(task, folds, "mlp")
     mmd, (judge, *others) = found.mmd(), found.judges()
@@ -223,12 +223,12 @@ def test_integer_models_are_judged_by_what_a_forest_finds_likely():
     seen = {tuple(outcome) for outcome in task.history.outcomes[part]}
     assert {tuple(outcome) for outcome in drawn.reshape(-1, drawn.shape[2])} <= seen
     assert contest["pairs_judged"] == len(task.history)
-    by_hand = scoring.expected_losses(task, mmd.bodies[0], held, judge)
-    other = scoring.expected_losses(task, mmd.bodies[1], folds.held_out[1], others[0])
+    by_hand = scoring.expected_costs(task, mmd.bodies[0], held, judge)
+    other = scoring.expected_costs(task, mmd.bodies[1], folds.held_out[1], others[0])
     told = {row["name"]: row["loss"] for row in contest["candidates"]}
     assert told["mmd"] == pytest.approx(np.mean([*by_hand, *other]))
     outcomes = judge.draw(held, scoring._DRAWS, task.rng("expected losses"))
-    decisions = scoring.decisions_on(task, mmd.bodies[0], held)
+    decisions = scoring.decide_on_rows(task, mmd.bodies[0], held)
     costs = [
         task.oracle.cost(np.tile(y, (len(omegas), 1)), omegas, progress=False).mean()
         for y, omegas in zip(decisions, outcomes, strict=True)
@@ -241,13 +241,13 @@ def test_integer_models_are_judged_by_what_a_forest_finds_likely():
 )
 def test_in_a_series_constant_scenarios_are_trusted(rows, trusted):
     task = task_on(ZOO["newsvendor"](), rows=rows)
-    assert Candidates(task, folds_of(task), "mlp").trusted == trusted
+    assert Candidates(task, make_folds(task), "mlp").trusted == trusted
 
 
 def test_of_integer_models_networks_on_the_task_loss_are_trusted():
     returns = np.random.default_rng(1).normal(0.0, 0.01, size=(24, 4))
     task = task_on(portfolio(), returns)
-    assert Candidates(task, folds_of(task), "mlp").trusted == "direct"
+    assert Candidates(task, make_folds(task), "mlp").trusted == "direct"
 
 
 def test_a_trusted_candidate_that_was_not_trained_in_time_is_not_missed():
@@ -257,7 +257,7 @@ def test_a_trusted_candidate_that_was_not_trained_in_time_is_not_missed():
 
 def test_a_loss_net_that_won_is_examined():
     task = task_on(cost_only())
-    folds = folds_of(task)
+    folds = make_folds(task)
     found = list(Candidates(task, folds, "mlp").each())
 
     told = {one.name: one.examined() for one in found}
@@ -334,7 +334,7 @@ def test_integer_models_learn_weights_by_context():
 )
 def test_what_is_held_out_once_does_not_stop_mmd_networks(make, stops):
     task = make()
-    Candidates(task, folds_of(task), "mlp").mmd_losses()
+    Candidates(task, make_folds(task), "mlp").mmd_losses()
     assert any("best_epoch" in entry for entry in task.log.entries) == stops
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.selection.folds import copies_in
+from pyomo_csg.learn.selection.folds import duplicate_groups
 
 
 def numbers(contexts, outcomes):
     history = History(np.array(contexts, dtype=float), np.array(outcomes, dtype=float))
-    return copies_in(history).tolist()
+    return duplicate_groups(history).tolist()
 
 
 def test_rows_that_differ_have_numbers_in_order():

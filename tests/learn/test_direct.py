@@ -7,7 +7,7 @@ import torch
 
 import pyomo_csg as csg
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.distributions.samplers import Own, Pool
+from pyomo_csg.learn.distributions.samplers import ObservedSampler, PooledSampler
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.networks.ensemble import Ensemble
@@ -77,7 +77,7 @@ CASES = [
 def test_a_steps_gradient_is_that_of_the_mean_cost(name, weight, own_head):
     task = zoo_task(name)
     heads = [located(task) if own_head else task.head] * 2
-    likely = [Own(task.history.outcomes)] * 2
+    likely = [ObservedSampler(task.history.outcomes)] * 2
     direct = Direct(task, likely, heads, regularization=weight)
     ensemble = Ensemble(bodies(task))
 
@@ -115,7 +115,7 @@ def test_a_steps_gradient_is_that_of_the_mean_cost(name, weight, own_head):
 def test_what_a_decision_is_charged_for_is_the_mean_over_the_draws():
     task = zoo_task("newsvendor", draws=16)
     rows = np.arange(8)
-    pool = Pool(task.history.outcomes, rows)
+    pool = PooledSampler(task.history.outcomes, rows)
     direct = Direct(task, [pool])
     (body,) = bodies(task, 1)
 
@@ -137,7 +137,7 @@ def test_weights_are_those_of_the_extensive_form():
     task = zoo_task("newsvendor", weights="learned", noise=0.0)
     (body,) = bodies(task, 1)
     body.start_at(torch.tensor([[0.0, 3.0], [0.0, 0.0]], dtype=torch.float64))
-    direct = Direct(task, [Own(task.history.outcomes)])
+    direct = Direct(task, [ObservedSampler(task.history.outcomes)])
 
     found = direct._losses(
         Ensemble([body]), np.arange(8)[None], np.random.default_rng(5)
@@ -173,7 +173,7 @@ def test_scenarios_without_a_decision_are_counted_and_move_nothing(caplog):
     )
     hopeless = int(np.isnan(answers).sum())
     assert 0 < (solved.status != "optimal").sum() <= hopeless < 8
-    direct = Direct(task, [Own(outcomes)])
+    direct = Direct(task, [ObservedSampler(outcomes)])
 
     direct._losses(Ensemble([body]), np.arange(8)[None], np.random.default_rng(0))
 
@@ -194,7 +194,7 @@ def test_training_lowers_what_decisions_cost():
     task = task_on(model, outcomes, noise=0.1, draws=16)
     rows = np.arange(60)
     start = bodies(task, 1)
-    direct = Direct(task, [Pool(outcomes, rows)])
+    direct = Direct(task, [PooledSampler(outcomes, rows)])
 
     trained = direct.train(start, [rows], "direct", Schedule(20, 30, rate=0.02))
 
@@ -209,7 +209,7 @@ def test_training_lowers_what_decisions_cost():
 def test_noise_together_moves_all_scenarios_of_a_context_alike():
     task = zoo_task("newsvendor")
     rows = np.arange(8)
-    direct = Direct(task, [Own(task.history.outcomes)], together=True)
+    direct = Direct(task, [ObservedSampler(task.history.outcomes)], together=True)
     (body,) = bodies(task, 1)
 
     found = direct._losses(Ensemble([body]), rows[None], np.random.default_rng(5))

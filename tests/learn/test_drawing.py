@@ -7,7 +7,7 @@ import torch
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.distributions.samplers import Errors
+from pyomo_csg.learn.distributions.samplers import ResidualSampler
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import (
@@ -17,8 +17,8 @@ from pyomo_csg.learn.networks.task_nets import (
 )
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection import starting_points
-from pyomo_csg.learn.selection.scoring import expected_losses
-from pyomo_csg.learn.selection.starting_points import best_sets, new_atoms
+from pyomo_csg.learn.selection.scoring import expected_costs
+from pyomo_csg.learn.selection.starting_points import best_scenario_sets, starting_atoms
 from pyomo_csg.learn.task import Task
 from tests.zoo import ZOO, scenarios
 
@@ -36,7 +36,7 @@ def mean_cost(task, sets, outcomes):
 
 
 def best_of(task, rows, count):
-    found = best_sets(task, rows, count, np.random.default_rng(0))
+    found = best_scenario_sets(task, rows, count, np.random.default_rng(0))
     return np.array([scenarios for scenarios, _ in found])
 
 
@@ -79,7 +79,7 @@ def test_learned_weights_start_at_the_shares_of_what_is_nearest():
     demands = np.concatenate([np.full((30, 1), 5.0), np.full((10, 1), 90.0)])
     task = task_on(newsvendor.build(), demands, 2, weights="learned")
 
-    found = best_sets(task, np.arange(40), 200, np.random.default_rng(0))
+    found = best_scenario_sets(task, np.arange(40), 200, np.random.default_rng(0))
 
     pairs = {tuple(z[:, 0]): tuple(w) for z, w in found}
     assert pairs[5.0, 90.0] == pytest.approx((31 / 42, 11 / 42))
@@ -107,7 +107,7 @@ def location_scale(task):
     head = LocationScaleHead(location, scale, task.omega)
     frame = head.context_terms(torch.as_tensor(task.history.contexts)).numpy()
     residuals = (task.history.outcomes - frame[:, 0]) / frame[:, 1]
-    return head, Errors(frame, residuals, np.zeros(1), np.full(1, np.inf))
+    return head, ResidualSampler(frame, residuals, np.zeros(1), np.full(1, np.inf))
 
 
 def skewed(count, **config):
@@ -127,17 +127,17 @@ def test_atoms_start_where_they_decide_nearly_as_well_as_all_errors(count):
     head, errors = location_scale(task)
     rows = np.arange(80)
 
-    bodies = new_atoms(task, head, rows, errors)
+    bodies = starting_atoms(task, head, rows, errors)
 
     assert [body.free.shape for body in bodies] == [(count, 1)] * 3
     outcomes = errors.each(rows, 80)
     least = [-np.inf] * 80
     for row, law in enumerate(outcomes):
         least[row] = task.oracle.solve(law).value
-    found = expected_losses(task, bodies[0], rows, errors, head)
+    found = expected_costs(task, bodies[0], rows, errors, head)
     middle = Constant((count, 1))
     middle.start_at(torch.zeros((count, 1)))
-    far = expected_losses(task, middle, rows, errors, head)
+    far = expected_costs(task, middle, rows, errors, head)
     assert found.mean() - np.mean(least) < 0.1 * (far.mean() - np.mean(least))
 
 
@@ -145,7 +145,7 @@ def test_atoms_have_the_weights_of_what_is_nearest_where_they_are_learned():
     task = skewed(2, starts=2, weights="learned")
     head, errors = location_scale(task)
 
-    for body in new_atoms(task, head, np.arange(80), errors):
+    for body in starting_atoms(task, head, np.arange(80), errors):
         atoms, logarithms = body.free.detach().numpy().T
         nearest = np.abs(errors._residuals - atoms).argmin(axis=1)
         counts = np.bincount(nearest, minlength=2) + 1

@@ -6,10 +6,10 @@ import pytest
 import pyomo_csg as csg
 from models import mnv
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.distributions.copula_forest import between, enlarged
+from pyomo_csg.learn.distributions.copula_forest import augment, interpolate_contexts
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection.folds import folds_of
+from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.task import Task
 
 
@@ -21,12 +21,12 @@ def task():
 
 @pytest.fixture(scope="module")
 def found(task):
-    return enlarged(task, folds_of(task))
+    return augment(task, make_folds(task))
 
 
 def test_contexts_lie_between_one_and_a_near_one():
     contexts = np.array([[0.0, 0.0], [1.0, 1.0], [100.0, 0.0], [101.0, 1.0]])
-    found = between(contexts, 200, np.random.default_rng(0))
+    found = interpolate_contexts(contexts, 200, np.random.default_rng(0))
 
     assert found.shape == (200, 2)
     # With three others, each is near: all lines between two of them.
@@ -46,13 +46,15 @@ def test_contexts_lie_between_one_and_a_near_one():
 def test_far_contexts_are_not_joined():
     rng = np.random.default_rng(0)
     groups = np.concatenate([rng.normal(size=(20, 2)), 1e3 + rng.normal(size=(20, 2))])
-    found = between(groups, 300, rng)
+    found = interpolate_contexts(groups, 300, rng)
     assert ((found < 10).all(axis=1) | (found > 990).all(axis=1)).all()
 
 
 @pytest.mark.parametrize(("n", "count"), [(1, 5), (6, 0)])
 def test_none_where_none_are_wanted_or_there_is_no_other(n, count):
-    assert between(np.ones((n, 2)), count, np.random.default_rng(0)).shape == (0, 2)
+    assert interpolate_contexts(
+        np.ones((n, 2)), count, np.random.default_rng(0)
+    ).shape == (0, 2)
 
 
 def test_four_are_added_for_each_that_happened(task, found):
@@ -63,7 +65,7 @@ def test_four_are_added_for_each_that_happened(task, found):
 
 def test_with_many_pairs_none_are_added(task, monkeypatch):
     monkeypatch.setattr("pyomo_csg.learn.distributions.copula_forest._ENOUGH", 40)
-    larger, folds, _ = enlarged(task, folds_of(task))
+    larger, folds, _ = augment(task, make_folds(task))
     assert len(larger.history) == 40 + 8  # the part that holds out eight
     assert folds.rows[-1].tolist() == list(range(40))
 
@@ -82,7 +84,7 @@ def test_the_history_comes_first_in_the_same_units(task, found):
 
 def test_a_part_learns_nothing_of_what_it_holds_out(task):
     """Other held-out pairs leave its rows and its law as they were."""
-    folds = folds_of(task)
+    folds = make_folds(task)
     contexts, outcomes = (
         array.copy() for array in (task.history.contexts, task.history.outcomes)
     )
@@ -93,7 +95,7 @@ def test_a_part_learns_nothing_of_what_it_holds_out(task):
         task.oracle, History(contexts, outcomes), 2, FitConfig(), 0, TrainingLog()
     )
 
-    pair = [enlarged(one, folds) for one in (task, other)]
+    pair = [augment(one, folds) for one in (task, other)]
 
     (rows, *_), laws = pair[0][1].rows, [laws[0] for _, _, laws in pair]
     mine = [one.history.contexts[rows] for one, _, _ in pair]

@@ -9,7 +9,7 @@ from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection.folds import folds_of
+from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.registry import Method
 from pyomo_csg.learn.task import Task
 from tests.zoo import ZOO
@@ -34,7 +34,7 @@ def sides_of(folds, of):
 
 @pytest.mark.parametrize(("n", "parts"), [(2, 2), (3, 3), (5, 5), (23, 5), (100, 5)])
 def test_every_row_is_held_out_once_and_the_last_part_has_all(n, parts):
-    folds = folds_of(task_of(n))
+    folds = make_folds(task_of(n))
 
     assert len(folds) == parts + 1
     assert sorted(folds.judged) == list(range(n))
@@ -50,7 +50,7 @@ def test_every_row_is_held_out_once_and_the_last_part_has_all(n, parts):
 def test_panels_and_integers_hold_out_the_last_fifth_once(n, panels):
     model = None if panels else ZOO["integers"]()
 
-    folds = folds_of(task_of(n, panels, model))
+    folds = make_folds(task_of(n, panels, model))
 
     assert len(folds) == 2
     held = folds.held_out[0]
@@ -63,7 +63,7 @@ def test_panels_and_integers_hold_out_the_last_fifth_once(n, panels):
 def test_panels_and_integers_have_as_many_parts_as_are_asked_for(panels):
     model = None if panels else ZOO["integers"]()
 
-    folds = folds_of(task_of(50, panels, model, folds=3))
+    folds = make_folds(task_of(50, panels, model, folds=3))
 
     assert len(folds) == 4
     assert sorted(folds.judged) == list(range(50))
@@ -72,7 +72,7 @@ def test_panels_and_integers_have_as_many_parts_as_are_asked_for(panels):
 
 
 def test_rows_are_dealt_out_at_random_by_the_seed():
-    one, same, other = (folds_of(task_of(40, seed=seed)) for seed in (0, 0, 1))
+    one, same, other = (make_folds(task_of(40, seed=seed)) for seed in (0, 0, 1))
 
     assert one.judged.tolist() == same.judged.tolist()
     assert one.judged.tolist() != other.judged.tolist()
@@ -82,7 +82,7 @@ def test_rows_are_dealt_out_at_random_by_the_seed():
 def test_of_a_series_stretches_of_time_are_held_out():
     task = task_of(23, rows="series")
 
-    folds, by_name = folds_of(task), Method(task, "mmd", "auto", "constant")._folds
+    folds, by_name = make_folds(task), Method(task, "mmd", "auto", "constant")._folds
 
     assert folds.judged.tolist() == list(range(23))
     assert all((np.diff(held) == 1).all() for held in folds.held_out)
@@ -110,7 +110,7 @@ def test_rows_that_come_twice_are_on_one_side_and_all_are_held_out_as_before(mod
     build = newsvendor.build if model == "newsvendor" else ZOO[model]
     task = task_of(30, model=build(), again=TWICE)
 
-    auto, by_name = folds_of(task), Method(task, "mmd", "auto", "constant")._folds
+    auto, by_name = make_folds(task), Method(task, "mmd", "auto", "constant")._folds
 
     for learned, held in [*sides_of(auto, TWICE), *sides_of(by_name, TWICE)]:
         assert learned and held and not learned & held
@@ -124,21 +124,21 @@ def test_folds_of_rows_that_differ_are_those_of_scikit_learn():
     seed = int(task.rng("folds").integers(2**31))
     parts = KFold(5, shuffle=True, random_state=seed).split(np.arange(23))
 
-    folds = folds_of(task)
+    folds = make_folds(task)
 
     for (rows, held), mine, out in zip(parts, folds.rows, folds.held_out, strict=False):
         assert rows.tolist() == mine.tolist() and held.tolist() == out.tolist()
 
 
 def test_of_a_series_stretches_are_held_out_whatever_comes_again():
-    folds = folds_of(task_of(30, again=TWICE, rows="series"))
+    folds = make_folds(task_of(30, again=TWICE, rows="series"))
 
     assert folds.judged.tolist() == list(range(42))
 
 
 @pytest.mark.parametrize("n", [2, 3, 12])
 def test_a_history_of_one_pair_is_split_all_the_same(n):
-    folds = folds_of(task_of(1, again=[0] * n))
+    folds = make_folds(task_of(1, again=[0] * n))
 
     assert sorted(folds.judged) == list(range(n))
     assert all(len(rows) for rows in folds.rows)

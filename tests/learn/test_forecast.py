@@ -9,10 +9,10 @@ from models import cvar_portfolio
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.location_scale import (
     Forecast,
-    agreement,
     fit_location_scale,
-    residuals_of,
-    skill_of,
+    intraclass_correlation,
+    scaled_residuals,
+    shrinkage,
 )
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import TrainingLog
@@ -59,7 +59,7 @@ def test_location_and_scale_of_a_law_are_found_on_contexts_never_seen(forecast):
 def test_residuals_have_one_spread_whatever_the_context(forecast):
     task, head = forecast
     rows = np.arange(500)
-    residuals = residuals_of(task, head, rows)
+    residuals = scaled_residuals(task, head, rows)
     calm = task.history.contexts[:, 1] < 0
 
     frame = head.context_terms(torch.as_tensor(task.history.contexts)).numpy()
@@ -132,7 +132,7 @@ def test_a_number_that_is_mostly_the_same_has_a_scale_that_it_can_be_told_in():
 
     (head,) = fit_location_scale(task, [np.arange(200)], "forecast")
 
-    assert np.abs(residuals_of(task, head, np.arange(200))).max() < 1000
+    assert np.abs(scaled_residuals(task, head, np.arange(200))).max() < 1000
 
 
 def test_a_forecast_is_the_mean_of_its_networks():
@@ -151,8 +151,14 @@ def test_networks_agree_on_as_much_as_their_variance_has_in_common():
     common, own = rng.normal(size=(1, 20_000, 1)), rng.normal(size=(4, 20_000, 3))
     said = torch.as_tensor(common * [3.0, 1.0, 0.0] + own * [1.0, 1.0, 1.0])
 
-    assert agreement(said).numpy() == pytest.approx([0.9, 0.5, 0.0], abs=0.02)
-    assert agreement(said[:1].expand(4, -1, -1)).tolist() == [1.0, 1.0, 1.0]
+    assert intraclass_correlation(said).numpy() == pytest.approx(
+        [0.9, 0.5, 0.0], abs=0.02
+    )
+    assert intraclass_correlation(said[:1].expand(4, -1, -1)).tolist() == [
+        1.0,
+        1.0,
+        1.0,
+    ]
 
 
 @pytest.mark.parametrize(("size", "common"), [(0.5, 1.0), (2.0, 0.0)])
@@ -167,6 +173,6 @@ def test_what_later_rows_deny_is_believed_half_as_much_as_all_numbers_are(size, 
         last.weight.data.copy_(torch.diag(torch.as_tensor(task.spread)))
         last.bias.data.copy_(torch.as_tensor(task.center))
 
-    found = skill_of(task, network, torch.as_tensor(wanted), np.arange(20, 40))
+    found = shrinkage(task, network, torch.as_tensor(wanted), np.arange(20, 40))
 
     assert found.tolist() == pytest.approx([(1 + common) / 2, common / 2])

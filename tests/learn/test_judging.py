@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 import torch
 
-from pyomo_csg.learn.distributions.samplers import Errors, Own, Pool
+from pyomo_csg.learn.distributions.samplers import (
+    ObservedSampler,
+    PooledSampler,
+    ResidualSampler,
+)
 from pyomo_csg.learn.networks.task_nets import Constant
 from pyomo_csg.learn.selection.scoring import (
-    best_of,
-    losses_by_error,
-    mean_loss,
-    true_losses,
+    best_body,
+    costs_by_residual,
+    mean_expected_cost,
+    observed_costs,
 )
 from tests.learn.test_direct import hard_to_serve, task_on
 
@@ -33,43 +37,45 @@ def task():
 def test_losses_are_the_costs_of_the_decisions(task):
     rows = np.array([1, 4, 7])
 
-    found = true_losses(task, at(task, 5.0, 5.0), rows)
+    found = observed_costs(task, at(task, 5.0, 5.0), rows)
 
     # Stock is 5: it costs 1 a unit, and what is missing costs 3.
     assert found == pytest.approx([5.0, 5.0 + 3 * 1.0, 5.0 + 3 * 1.9])
 
 
 def test_there_is_none_without_a_decision_or_without_recourse(task):
-    assert np.isnan(true_losses(task, at(task, 5.0, 9.0), ROWS)).all()
+    assert np.isnan(observed_costs(task, at(task, 5.0, 9.0), ROWS)).all()
     # Stock is 4: needs above 6 cannot be met.
-    found = true_losses(task, at(task, 4.0, 4.0), ROWS)
+    found = observed_costs(task, at(task, 4.0, 4.0), ROWS)
     assert np.isnan(found).tolist() == [False] * 5 + [True] * 3
 
 
 def test_no_rows_have_no_losses(task):
-    assert true_losses(task, at(task, 5.0, 5.0), ROWS[:0]).shape == (0,)
+    assert observed_costs(task, at(task, 5.0, 5.0), ROWS[:0]).shape == (0,)
 
 
 def test_the_mean_over_likely_outcomes_is_that_of_all(task):
     outcomes = task.history.outcomes
     expected = np.mean(5.0 + 3 * np.maximum(outcomes - 5, 0))
 
-    assert mean_loss(task, at(task, 5.0, 5.0), ROWS, Own(outcomes)) == pytest.approx(
-        expected
+    assert mean_expected_cost(
+        task, at(task, 5.0, 5.0), ROWS, ObservedSampler(outcomes)
+    ) == pytest.approx(expected)
+    drawn = mean_expected_cost(
+        task, at(task, 5.0, 5.0), ROWS, PooledSampler(outcomes, ROWS)
     )
-    drawn = mean_loss(task, at(task, 5.0, 5.0), ROWS, Pool(outcomes, ROWS))
     assert drawn == pytest.approx(expected, rel=0.2)
-    pool = Pool(outcomes, ROWS)
-    more = mean_loss(task, at(task, 5.0, 5.0), ROWS, pool, draws=20_000)
+    pool = PooledSampler(outcomes, ROWS)
+    more = mean_expected_cost(task, at(task, 5.0, 5.0), ROWS, pool, draws=20_000)
     assert more == pytest.approx(expected, rel=0.01)
 
 
 def test_every_error_is_charged_for_in_the_mean_over_contexts(task):
     frame = np.stack([np.linspace(4.0, 6.0, 8), np.ones(8)], axis=1)[:, :, None]
     residuals = np.array([-1.0, 0.0, 0.5])
-    errors = Errors(frame, residuals[:, None], np.zeros(1), np.full(1, 6.9))
+    errors = ResidualSampler(frame, residuals[:, None], np.zeros(1), np.full(1, 6.9))
 
-    found = losses_by_error(task, at(task, 5.0, 5.0), ROWS, errors)
+    found = costs_by_residual(task, at(task, 5.0, 5.0), ROWS, errors)
 
     outcomes = np.minimum(frame[:, 0] + residuals, 6.9)
     costs = 5.0 + 3 * np.maximum(outcomes - 5, 0)
@@ -78,14 +84,14 @@ def test_every_error_is_charged_for_in_the_mean_over_contexts(task):
 
 @pytest.mark.parametrize("needs", [(5.0, 9.0), (4.0, 4.0)])
 def test_what_cannot_always_be_done_costs_without_end(task, needs):
-    own = Own(task.history.outcomes)
-    assert mean_loss(task, at(task, *needs), ROWS, own) == np.inf
+    own = ObservedSampler(task.history.outcomes)
+    assert mean_expected_cost(task, at(task, *needs), ROWS, own) == np.inf
 
 
 def test_the_best_of_some_is_the_cheapest(task):
     bodies = [at(task, 5.0, 9.0), at(task, 4.95, 4.95), at(task, 5.0, 5.0)]
-    own = Own(task.history.outcomes)
+    own = ObservedSampler(task.history.outcomes)
 
     # A unit of stock costs 1 and saves 3 in five rows of eight.
-    assert best_of(task, bodies, ROWS, own) is bodies[2]
-    assert best_of(task, bodies[:1], ROWS, own) is bodies[0]
+    assert best_body(task, bodies, ROWS, own) is bodies[2]
+    assert best_body(task, bodies[:1], ROWS, own) is bodies[0]

@@ -9,10 +9,10 @@ from pyomo_csg import DataError
 from pyomo_csg.learn.distributions.distances import (
     energy,
     gaussian,
-    kernel_of,
     laplacian,
     mmd_loss,
-    trainable_kernel_of,
+    resolve_kernel,
+    trainable_kernel,
 )
 
 DEFINITIONS = {
@@ -185,9 +185,9 @@ def test_scenarios_that_coincide_have_a_finite_gradient():
 
 
 def test_kernels_go_by_name():
-    assert kernel_of("energy") is energy
-    assert kernel_of("gaussian") is gaussian
-    assert kernel_of("laplacian") is laplacian
+    assert resolve_kernel("energy") is energy
+    assert resolve_kernel("gaussian") is gaussian
+    assert resolve_kernel("laplacian") is laplacian
 
 
 def test_a_users_kernel_is_taken_in_the_precision_that_it_will_see():
@@ -196,7 +196,7 @@ def test_a_users_kernel_is_taken_in_the_precision_that_it_will_see():
     def quadratic(one, other):
         return (one @ metric) @ other.transpose(-1, -2)
 
-    assert kernel_of(quadratic) is quadratic
+    assert resolve_kernel(quadratic) is quadratic
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_users_kernel_is_taken_in_the_precision_that_it_will_see():
 )
 def test_what_is_no_kernel_is_refused(kernel, message):
     with pytest.raises(DataError, match=message):
-        kernel_of(kernel)
+        resolve_kernel(kernel)
 
 
 def apart(one, other):
@@ -226,15 +226,15 @@ def test_a_kernel_without_a_gradient_where_points_coincide_is_refused_by_name():
         return -torch.sqrt(apart(one, other))
 
     with pytest.raises(DataError, match=r"(?s)'rooted'.*coincide.*squares \+ 1e-12"):
-        trainable_kernel_of(rooted, 2)
-    assert kernel_of(rooted) is rooted  # a distance needs no gradient
+        trainable_kernel(rooted, 2)
+    assert resolve_kernel(rooted) is rooted  # a distance needs no gradient
 
 
 def test_a_small_number_under_the_root_makes_a_kernel_trainable():
     def smooth(one, other):
         return -torch.sqrt(apart(one, other) + 1e-12)
 
-    assert trainable_kernel_of(smooth, 2) is smooth
+    assert trainable_kernel(smooth, 2) is smooth
 
 
 def test_a_kernel_that_torch_cannot_follow_is_refused_by_name():
@@ -242,12 +242,12 @@ def test_a_kernel_that_torch_cannot_follow_is_refused_by_name():
         return -apart(one, other).detach()
 
     with pytest.raises(DataError, match="'cut' has no gradient"):
-        trainable_kernel_of(cut, 2)
+        trainable_kernel(cut, 2)
 
 
 @pytest.mark.parametrize("name", ["energy", "gaussian", "laplacian"])
 def test_kernels_by_name_are_trainable(name):
-    assert trainable_kernel_of(name, 2) is kernel_of(name)
+    assert trainable_kernel(name, 2) is resolve_kernel(name)
 
 
 WIDE = {
@@ -260,7 +260,7 @@ WIDE = {
 @pytest.mark.parametrize("bandwidth", [0.3, 1.0, 40.0])
 def test_kernels_with_a_bandwidth_are_their_definitions(name, bandwidth):
     one, other = tensors((3, 4), (5, 4))
-    found = trainable_kernel_of(name, 4, bandwidth)(one, other).numpy()
+    found = trainable_kernel(name, 4, bandwidth)(one, other).numpy()
     for j, k in np.ndindex(3, 5):
         expected = WIDE[name](one[j].numpy(), other[k].numpy(), bandwidth)
         assert found[j, k] == pytest.approx(expected, rel=1e-12)

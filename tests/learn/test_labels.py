@@ -16,7 +16,7 @@ import pyomo_csg as csg
 from models import cep1, newsvendor
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.methods import labels
-from pyomo_csg.learn.methods.labels import label
+from pyomo_csg.learn.methods.labels import label_losses
 from pyomo_csg.learn.progress import TrainingLog
 from tests.learn.test_checkpoint import names, run
 from tests.solve.test_faults import no_complete_recourse
@@ -75,7 +75,9 @@ def small_chunks(monkeypatch):
 @pytest.mark.parametrize("n", [1, 7, 30])
 def test_labels_are_l_opt_in_the_order_of_the_cases(small_chunks, n, count):
     zetas, omegas = demands(n, count, 1), demands(n, 1, seed=1)
-    found = label(task_of(csg.Oracle(newsvendor.build())), "labels", zetas, omegas)
+    found = label_losses(
+        task_of(csg.Oracle(newsvendor.build())), "labels", zetas, omegas
+    )
     # The critical ratio is 1/19: of up to 19 demands, equally likely, order the least.
     expected = newsvendor_cost(zetas.min(axis=1), omegas)[:, 0]
     assert found.shape == (n,)
@@ -87,14 +89,16 @@ def test_labels_of_weighted_scenarios(small_chunks):
     weights = np.tile([0.02, 0.9, 0.08], (20, 1))  # the second passes 1/19
     weights[::2] = [0.06, 0.0, 0.94]  # the first does
     oracle = csg.Oracle(newsvendor.build())
-    found = label(task_of(oracle), "labels", zetas, omegas, weights)
+    found = label_losses(task_of(oracle), "labels", zetas, omegas, weights)
     order = np.where(np.arange(20) % 2, zetas[:, 1, 0], zetas[:, 0, 0])
     assert found == pytest.approx(newsvendor_cost(order, omegas[:, 0]), rel=1e-12)
 
 
 def test_no_cases_have_no_labels():
     task = task_of(csg.Oracle(newsvendor.build()))
-    assert label(task, "labels", np.ones((0, 2, 1)), np.ones((0, 1))).shape == (0,)
+    assert label_losses(task, "labels", np.ones((0, 2, 1)), np.ones((0, 1))).shape == (
+        0,
+    )
 
 
 def test_a_case_without_an_answer_is_nan_and_told_with_its_reason(
@@ -109,7 +113,7 @@ def test_a_case_without_an_answer_is_nan_and_told_with_its_reason(
         caplog.clear()
         with Checkpoint(tmp_path, {}) as checkpoint:
             task = task_of(csg.Oracle(no_complete_recourse()), checkpoint)
-            found = label(task, "labels", zetas, omegas)
+            found = label_losses(task, "labels", zetas, omegas)
         assert found == pytest.approx(expected, nan_ok=True)
         (record,) = caplog.records
         assert record.getMessage() == (
@@ -123,7 +127,7 @@ def test_scenarios_that_are_not_finite_do_not_spoil_the_others(small_chunks, cap
     zetas[9, 1], weights = np.nan, np.full((20, 2), 0.5)
     weights[14:] = np.nan
     oracle = csg.Oracle(newsvendor.build())
-    found = label(task_of(oracle), "labels", zetas, omegas, weights)
+    found = label_losses(task_of(oracle), "labels", zetas, omegas, weights)
     expected = newsvendor_cost(zetas.min(axis=1), omegas)[:, 0]
     expected[14:] = np.nan
     assert found == pytest.approx(expected, nan_ok=True, rel=1e-12)
@@ -138,7 +142,7 @@ def test_finished_chunks_are_read_and_other_cases_are_solved(small_chunks, tmp_p
     def labelled(zetas):
         with Checkpoint(tmp_path, {}) as checkpoint:
             task = task_of(Counting(cep1.build()), checkpoint)
-            losses = label(task, "labels", zetas, omegas)
+            losses = label_losses(task, "labels", zetas, omegas)
         return losses, task.oracle.asked, task.log.table()
 
     first, again = labelled(zetas), labelled(zetas)
@@ -161,7 +165,7 @@ def test_labels_of_integer_models_come_in_smaller_chunks(tmp_path):
     for number, model in enumerate([newsvendor.build(), whole]):
         with Checkpoint(tmp_path / str(number), {}) as checkpoint:
             task = task_of(csg.Oracle(model), checkpoint)
-            found = label(task, "labels", zetas, omegas)
+            found = label_losses(task, "labels", zetas, omegas)
         assert found == pytest.approx(newsvendor_cost(zetas[:, 0], omegas)[:, 0])
     assert len(names(tmp_path / "0")) == 3
     assert "labels-32.safetensors" in names(tmp_path / "1")
@@ -172,14 +176,14 @@ def test_labels_are_the_same_with_two_workers():
     found = []
     for workers in (1, 2):
         oracle = csg.Oracle(cep1.build(), workers=workers)
-        found.append(label(task_of(oracle), "labels", zetas, omegas))
+        found.append(label_losses(task_of(oracle), "labels", zetas, omegas))
     assert found[1].tobytes() == found[0].tobytes()
 
 
 def test_the_bar_shows_labels_per_second_and_the_mean_loss(small_chunks, capfd):
     zetas, omegas = demands(20, 2, 1), demands(20, 1, seed=1)
     task = task_of(csg.Oracle(newsvendor.build()), progress=True)
-    losses = label(task, "round 1", zetas, omegas)
+    losses = label_losses(task, "round 1", zetas, omegas)
     shown = capfd.readouterr().err
     assert "round 1" in shown and "20/20" in shown and "label/s" in shown
     assert f"loss={losses.mean():.4g}" in shown
@@ -205,12 +209,12 @@ def test_ctrl_c_passes_through_and_leaves_whole_files(small_chunks, tmp_path, wo
     zetas, omegas = demands(30, 2, 1), demands(30, 1, seed=1)
     with pytest.raises(KeyboardInterrupt), Checkpoint(tmp_path, {}) as checkpoint:
         oracle = Interrupted(newsvendor.build(), workers=workers)
-        label(task_of(oracle, checkpoint), "labels", zetas, omegas)
+        label_losses(task_of(oracle, checkpoint), "labels", zetas, omegas)
     chunks = ["labels-0.safetensors", "labels-7.safetensors"]
     assert names(tmp_path) == ["identity.json", *chunks, "lock"]
     with Checkpoint(tmp_path, {}) as checkpoint:
         oracle = Counting(newsvendor.build())
-        found = label(task_of(oracle, checkpoint), "labels", zetas, omegas)
+        found = label_losses(task_of(oracle, checkpoint), "labels", zetas, omegas)
     assert oracle.asked == [7, 7, 2]
     expected = newsvendor_cost(zetas.min(axis=1), omegas)[:, 0]
     assert found == pytest.approx(expected, rel=1e-12)
@@ -238,7 +242,7 @@ def label_in_child(folder, log, result):
     labels._LINEAR_LABELS, Logging.log = CHUNK, log
     with Checkpoint(folder, {"seed": 0}) as checkpoint:
         task = task_of(Logging(cep1.build()), checkpoint)
-        np.save(result, label(task, "labels", *cep1_cases(CHUNK * CHUNKS, 2)))
+        np.save(result, label_losses(task, "labels", *cep1_cases(CHUNK * CHUNKS, 2)))
     os._exit(0)
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest, norm, spearmanr
 
 from pyomo_csg.learn.distributions import copula_forest as module
-from pyomo_csg.learn.distributions.copula_forest import Law
+from pyomo_csg.learn.distributions.copula_forest import CopulaForest
 from pyomo_csg.learn.distributions.samplers import forest_weights
 
 EVERYTHING = np.arange(4)
@@ -28,7 +28,7 @@ def lines():
 def known():
     contexts, outcomes = pairs(600)
     at = np.random.default_rng(1).normal(size=(4, 5))
-    return contexts, outcomes, at, Law(contexts, outcomes, at, seed=0)
+    return contexts, outcomes, at, CopulaForest(contexts, outcomes, at, seed=0)
 
 
 def test_draws_are_near_the_law_that_made_the_history(known):
@@ -44,7 +44,7 @@ def test_it_is_nearer_than_a_forest_that_tells_all_numbers_apart_at_once():
     contexts, outcomes = pairs(300)
     at, truth = pairs(200, seed=5)
     both = np.concatenate([contexts, at])
-    likely = Law(contexts, outcomes, at, seed=0).draw(
+    likely = CopulaForest(contexts, outcomes, at, seed=0).draw(
         np.arange(200), 100, np.random.default_rng(0)
     )
     padded = np.concatenate([outcomes, truth])
@@ -65,7 +65,7 @@ def energy_score(samples, truth):
 @pytest.mark.parametrize("together", [0.0, 0.9, -0.9])
 def test_numbers_go_together_as_they_did(together):
     contexts, outcomes = pairs(500, together=together)
-    law = Law(contexts, outcomes, contexts[:4], seed=0)
+    law = CopulaForest(contexts, outcomes, contexts[:4], seed=0)
 
     drawn = law.draw(EVERYTHING, 2000, np.random.default_rng(2))
 
@@ -110,7 +110,7 @@ def test_places_of_ties_fall_anywhere():
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_few_pairs_and_constant_contexts_have_a_law_too(n):
     outcomes = np.arange(n, dtype=float)[:, None]
-    law = Law(np.ones((n, 2)), outcomes, np.ones((4, 2)), seed=0)
+    law = CopulaForest(np.ones((n, 2)), outcomes, np.ones((4, 2)), seed=0)
 
     drawn = law.draw(EVERYTHING, 200, np.random.default_rng(0))
 
@@ -119,8 +119,8 @@ def test_few_pairs_and_constant_contexts_have_a_law_too(n):
 
 def test_units_do_not_matter():
     contexts, outcomes = pairs(60)
-    here = Law(contexts, outcomes, contexts[:4], seed=0)
-    there = Law(contexts, outcomes * [1024.0, 1.0], contexts[:4], seed=0)
+    here = CopulaForest(contexts, outcomes, contexts[:4], seed=0)
+    there = CopulaForest(contexts, outcomes * [1024.0, 1.0], contexts[:4], seed=0)
 
     one, other = (
         x.draw(EVERYTHING, 20, np.random.default_rng(0)) for x in (here, there)
@@ -132,7 +132,7 @@ def test_units_do_not_matter():
 def test_the_same_seed_has_the_same_law():
     contexts, outcomes = pairs(60)
     one, other = (
-        Law(contexts, outcomes, contexts[:4], seed=3).draw(
+        CopulaForest(contexts, outcomes, contexts[:4], seed=3).draw(
             EVERYTHING, 20, np.random.default_rng(0)
         )
         for _ in range(2)

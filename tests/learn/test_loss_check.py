@@ -7,7 +7,7 @@ import torch
 from pyomo_csg.learn.methods import surrogate_diagnostics as checking
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import train_static
-from pyomo_csg.learn.methods.surrogate_diagnostics import loss_check
+from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_predictions
 from tests.learn.test_mmd import bodies, newsvendor_task
 
 SEEN, UNSEEN = np.arange(40), np.arange(40, 60)
@@ -25,7 +25,7 @@ def trained():
 def test_predictions_and_truths_are_those_of_what_the_body_plans(trained):
     task, net, body = trained
 
-    found = loss_check(task, net, body, UNSEEN)
+    found = loss_net_predictions(task, net, body, UNSEEN)
 
     scenarios, weights = task.generate_scenarios(body, UNSEEN)
     outcomes = task.history.outcomes[UNSEEN]
@@ -37,9 +37,9 @@ def test_predictions_and_truths_are_those_of_what_the_body_plans(trained):
 
 def test_of_many_rows_some_are_taken_from_all_over(trained, monkeypatch):
     task, net, body = trained
-    whole = loss_check(task, net, body, UNSEEN)
+    whole = loss_net_predictions(task, net, body, UNSEEN)
 
     monkeypatch.setattr(checking, "_MOST", 6)
-    some = loss_check(task, net, body, UNSEEN)
+    some = loss_net_predictions(task, net, body, UNSEEN)
 
     assert some["predicted"] == pytest.approx(whole["predicted"][::4])

@@ -8,7 +8,7 @@ import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.methods.mmd import generator, train_mmd
+from pyomo_csg.learn.methods.mmd import scenario_generator, train_mmd
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.loss_net import torch_seed
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward, LocationScaleHead
@@ -160,7 +160,7 @@ def test_a_generator_gives_each_member_its_head_and_the_frames_of_its_rows(own):
     heads = [head, task.head if own else head]
     start = bodies(task, 2)
     rows = np.array([[3, 1, 4], [1, 5, 9]])
-    scenarios, weights = generator(task, Ensemble(start), heads)(rows)
+    scenarios, weights = scenario_generator(task, Ensemble(start), heads)(rows)
     assert scenarios.shape == (2, 3, 3, 1) and weights.shape == (2, 3, 3)
     for s, body in enumerate(start):
         expected, _ = task.generate_scenarios(body, rows[s], heads[s])

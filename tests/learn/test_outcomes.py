@@ -7,11 +7,11 @@ from sklearn.ensemble import RandomForestRegressor
 
 from pyomo_csg.learn.distributions import samplers as module
 from pyomo_csg.learn.distributions.samplers import (
-    Alike,
-    Errors,
-    Own,
-    Pool,
-    features_of,
+    ObservedSampler,
+    PooledSampler,
+    ResidualSampler,
+    WeightedSampler,
+    context_features,
     forest_weights,
 )
 
@@ -73,7 +73,7 @@ def test_rows_of_which_a_forest_can_make_nothing_are_alike(law):
 
 def test_draws_have_the_frequencies_of_the_weights():
     weights = np.array([[0.0, 2.0, 0.0, 1.0, 1.0, 0.0]] * 6)
-    likely = Alike(np.arange(6.0)[:, None], weights)
+    likely = WeightedSampler(np.arange(6.0)[:, None], weights)
 
     drawn = likely.draw(np.array([0]), 8000, np.random.default_rng(0))[0, 4000:, 0]
 
@@ -83,7 +83,7 @@ def test_draws_have_the_frequencies_of_the_weights():
 
 
 def test_half_of_the_draws_is_what_did_happen():
-    likely = Alike(np.arange(3.0)[:, None], np.array([[0.0, 0.0, 1.0]] * 3))
+    likely = WeightedSampler(np.arange(3.0)[:, None], np.array([[0.0, 0.0, 1.0]] * 3))
 
     drawn = likely.draw(np.array([1, 0]), 8, np.random.default_rng(0))
 
@@ -92,7 +92,7 @@ def test_half_of_the_draws_is_what_did_happen():
 
 def test_a_pool_draws_any_of_its_rows_and_no_other():
     rows = np.array([1, 4, 5])
-    drawn = Pool(np.arange(6.0)[:, None], rows).draw(
+    drawn = PooledSampler(np.arange(6.0)[:, None], rows).draw(
         np.zeros(2, dtype=int), 1500, np.random.default_rng(0)
     )
 
@@ -102,7 +102,7 @@ def test_a_pool_draws_any_of_its_rows_and_no_other():
 
 
 def test_the_own_outcome_is_the_only_one():
-    drawn = Own(np.arange(6.0).reshape(3, 2)).draw(
+    drawn = ObservedSampler(np.arange(6.0).reshape(3, 2)).draw(
         np.array([2, 0]), 5, np.random.default_rng(0)
     )
     assert drawn.tolist() == [[[4, 5]], [[0, 1]]]
@@ -111,7 +111,9 @@ def test_the_own_outcome_is_the_only_one():
 def test_errors_of_a_forecast_are_in_its_units_and_within_omega():
     frame = np.array([[[1.0, 10.0], [1.0, 2.0]], [[5.0, 0.0], [0.5, 1.0]]])
     residuals = np.array([[-3.0, 1.0], [2.0, 0.0]])
-    likely = Errors(frame, residuals, np.array([0.0, -9.0]), np.array([6.0, 11.0]))
+    likely = ResidualSampler(
+        frame, residuals, np.array([0.0, -9.0]), np.array([6.0, 11.0])
+    )
 
     drawn = likely.draw(np.array([0, 1]), 50, np.random.default_rng(0))
 
@@ -124,5 +126,5 @@ def test_a_tree_sees_a_panels_mean_spread_and_last_step():
     panels = np.array([[[1.0, 0.0], [3.0, 0.0], [5.0, 6.0]]])
     spread = [np.sqrt(8 / 3), np.sqrt(8.0)]
 
-    assert features_of(panels)[0] == pytest.approx([3, 2, *spread, 5, 6])
-    assert features_of(panels[0]).tolist() == panels[0].tolist()
+    assert context_features(panels)[0] == pytest.approx([3, 2, *spread, 5, 6])
+    assert context_features(panels[0]).tolist() == panels[0].tolist()

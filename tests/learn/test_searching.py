@@ -7,10 +7,14 @@ from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.learned import MethodResult
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection import hyperparameter_search
-from pyomo_csg.learn.selection.hyperparameter_search import search, smallest, space_of
+from pyomo_csg.learn.selection.hyperparameter_search import (
+    search,
+    search_space,
+    smallest_scenario_count,
+)
 
 NAN = float("nan")
-SPACE = space_of("mmd", None, panels=False)
+SPACE = search_space("mmd", None, panels=False)
 
 
 def found(losses):
@@ -44,7 +48,9 @@ def of_counts(table, seconds=None, clock=None, durations=None):
     def decide(fitted):
         clock.now += durations.get(tried[-1], 0.0)
 
-    count, fitted = smallest(list(table), seconds, TrainingLog(), fit, decide)
+    count, fitted = smallest_scenario_count(
+        list(table), seconds, TrainingLog(), fit, decide
+    )
     return count, fitted, tried
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 import pyomo_csg as csg
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.selection.hyperparameter_search import space_of
+from pyomo_csg.learn.selection.hyperparameter_search import search_space
 from pyomo_csg.validation import METHODS
 
 LAYERS = {"hidden", "recurrent"}
@@ -26,7 +26,7 @@ LOSS_NET = {"encoder", "head", "loss_epochs", "loss_rate"}
     ],
 )
 def test_layers_are_drawn_for_the_network_that_has_them(network, panels, layers):
-    assert space_of("mmd", network, panels).keys() & LAYERS == layers
+    assert search_space("mmd", network, panels).keys() & LAYERS == layers
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_layers_are_drawn_for_the_network_that_has_them(network, panels, layers)
     ],
 )
 def test_a_loss_net_is_drawn_for_the_methods_that_may_follow_one(method, follows):
-    drawn = space_of(method, None, False).keys()
+    drawn = search_space(method, None, False).keys()
 
     assert drawn & LOSS_NET == (LOSS_NET if follows else set())
     assert ("task_rate" in drawn) == (method != "mmd")
@@ -49,6 +49,6 @@ def test_a_loss_net_is_drawn_for_the_methods_that_may_follow_one(method, follows
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("panels", [True, False])
 def test_all_that_is_drawn_makes_settings(method, panels):
-    for one in ParameterSampler(space_of(method, None, panels), 20, random_state=0):
+    for one in ParameterSampler(search_space(method, None, panels), 20, random_state=0):
         settings = vars(FitConfig(**one))
         assert {name: settings[name] for name in one} == one

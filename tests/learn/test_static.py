@@ -11,7 +11,7 @@ from pyomo_csg import DataError
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.methods.mmd import train_mmd
-from pyomo_csg.learn.methods.static import _renewed, lambda_of, train_static
+from pyomo_csg.learn.methods.static import reset_weights, resolve_lambda, train_static
 from pyomo_csg.learn.networks.loss_net import torch_seed
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
 from pyomo_csg.learn.progress import TrainingLog
@@ -182,9 +182,9 @@ def test_pairs_without_an_answer_are_the_worst_and_counted():
 
 def test_a_number_is_the_regularization_itself():
     task = newsvendor_task(20)
-    assert lambda_of(80, task, [], []) == 80
-    assert lambda_of("0.5", task, [], []) == 0.5
-    assert lambda_of(0.0, task, [], []) == 0
+    assert resolve_lambda(80, task, [], []) == 80
+    assert resolve_lambda("0.5", task, [], []) == 0.5
+    assert resolve_lambda(0.0, task, [], []) == 0
 
 
 @pytest.mark.parametrize("units", ["raw", "standard"])
@@ -205,8 +205,12 @@ def test_a_relative_regularization_is_a_multiple_of_the_squared_mmd(units):
     unit = 1.0 if units == "raw" else task.history.outcomes.std()
     expected = np.mean(means) * unit
     assert expected > 0
-    assert lambda_of("0.1x", task, [body] * 2, rows) == pytest.approx(0.1 * expected)
-    assert lambda_of("10 X", task, [body] * 2, rows) == pytest.approx(10 * expected)
+    assert resolve_lambda("0.1x", task, [body] * 2, rows) == pytest.approx(
+        0.1 * expected
+    )
+    assert resolve_lambda("10 X", task, [body] * 2, rows) == pytest.approx(
+        10 * expected
+    )
 
 
 def test_a_relative_regularization_is_positive_for_a_bounded_kernel_too():
@@ -215,7 +219,9 @@ def test_a_relative_regularization_is_positive_for_a_bounded_kernel_too():
     scenarios, _ = task.generate_scenarios(body, np.arange(20))
     apart = scenarios[:, 0] - task.history.outcomes
     expected = np.mean(2 - 2 * np.exp(-(apart**2) / 2))
-    assert lambda_of("1x", task, [body], [np.arange(20)]) == pytest.approx(expected)
+    assert resolve_lambda("1x", task, [body], [np.arange(20)]) == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,12 +229,12 @@ def test_a_relative_regularization_is_positive_for_a_bounded_kernel_too():
 )
 def test_what_is_no_regularization_is_refused(wrong):
     with pytest.raises(DataError, match="such as '0.1x'"):
-        lambda_of(wrong, newsvendor_task(20), [], [])
+        resolve_lambda(wrong, newsvendor_task(20), [], [])
 
 
 def test_constant_scenarios_begin_anew_where_lambda_is_given():
     task = newsvendor_task(20, 3)
     start = [Constant(task.output_shape)] * 2
-    renewed = [body.free for body in _renewed(task, start, "static")]
+    renewed = [body.free for body in reset_weights(task, start, "static")]
     assert len(torch.unique(torch.stack(renewed))) == 2 * 3
     assert (start[0].free == 0).all()

@@ -7,7 +7,7 @@ import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
-from pyomo_csg.learn.methods.labels import penalised
+from pyomo_csg.learn.methods.labels import penalize_unsolved
 from tests.quick import METHODS, QUICK, shorten
 
 
@@ -107,8 +107,9 @@ def test_an_evaluation_goes_on_and_says_how_many_had_none():
 
 def test_a_plan_without_an_answer_is_worse_than_all_with_one():
     losses = np.array([2.0, np.nan, 6.0, np.nan])
-    assert penalised(losses) == pytest.approx([2, 8, 6, 8])
+    assert penalize_unsolved(losses) == pytest.approx([2, 8, 6, 8])
     assert (
-        penalised(losses[:1]) is not None and (penalised(losses[::2]) == [2, 6]).all()
+        penalize_unsolved(losses[:1]) is not None
+        and (penalize_unsolved(losses[::2]) == [2, 6]).all()
     )
-    assert np.isnan(penalised(losses[1::2])).all()
+    assert np.isnan(penalize_unsolved(losses[1::2])).all()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyomo_csg.learn.distributions.samplers import features_of
+from pyomo_csg.learn.distributions.samplers import context_features
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.progress import TrainingLog
@@ -34,13 +34,13 @@ class Features:
     """
 
     def __init__(self, contexts: np.ndarray):
-        features = features_of(contexts)
+        features = context_features(contexts)
         self._center, self._spread = features.mean(axis=0), standard_spread(features)
         self.count = features.shape[1]
 
     def __call__(self, contexts: np.ndarray) -> np.ndarray:
         """Return numbers (n, f)."""
-        return (features_of(contexts) - self._center) / self._spread
+        return (context_features(contexts) - self._center) / self._spread
 
 
 class Training:

@@ -26,7 +26,7 @@ _LEVELS = 20_000  # the same, of quantiles that are kept
 _PENALTIES = np.logspace(-2, 4, 13)
 
 
-class Law:
+class CopulaForest:
     """What may happen after contexts, as a history tells.
 
     Parameters
@@ -108,7 +108,7 @@ _MOST = 4  # added for each that happened
 _NEAR = 5
 
 
-def enlarged(task: Task, folds: Folds) -> tuple[Task, Folds, list[Law]]:
+def augment(task: Task, folds: Folds) -> tuple[Task, Folds, list[CopulaForest]]:
     """Return the task and the folds with pairs added, and each part's law.
 
     A part's own pairs alone tell what is added to it, and its law. Added rows come after
@@ -116,7 +116,9 @@ def enlarged(task: Task, folds: Folds) -> tuple[Task, Folds, list[Law]]:
     """
     rng, history = task.rng("enlarged"), task.history
     added = [
-        between(history.contexts[rows], _wanted(len(rows)), task.rng("between"))
+        interpolate_contexts(
+            history.contexts[rows], _wanted(len(rows)), task.rng("between")
+        )
         for rows in folds.rows
     ]
     ends = len(history) + np.cumsum([len(some) for some in added])
@@ -124,7 +126,7 @@ def enlarged(task: Task, folds: Folds) -> tuple[Task, Folds, list[Law]]:
     contexts = np.concatenate([history.contexts, *added])
     seed = int(rng.integers(2**31))
     laws = [
-        Law(history.contexts[rows], history.outcomes[rows], contexts, seed)
+        CopulaForest(history.contexts[rows], history.outcomes[rows], contexts, seed)
         for rows in task.log.each("law", folds.rows, "part")
     ]
     drawn = [
@@ -139,7 +141,9 @@ def _wanted(pairs: int) -> int:
     return max(0, min(_ENOUGH - pairs, _MOST * pairs))
 
 
-def between(contexts: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def interpolate_contexts(
+    contexts: np.ndarray, count: int, rng: np.random.Generator
+) -> np.ndarray:
     """Return contexts (count, d), each somewhere between one that was seen and a near one.
 
     None where there is no other context.

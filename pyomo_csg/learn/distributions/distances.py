@@ -48,7 +48,9 @@ KERNELS: dict[str, Callable[..., Tensor]] = {
 METRICS = {"gaussian": "euclidean", "laplacian": "cityblock"}
 
 
-def kernel_of(kernel: Any, numbers: int = 3, bandwidth: float | None = None) -> Kernel:
+def resolve_kernel(
+    kernel: Any, numbers: int = 3, bandwidth: float | None = None
+) -> Kernel:
     """Return a kernel by its name, or the user's own function of p numbers, checked."""
     if isinstance(kernel, str) and kernel in KERNELS:
         chosen = KERNELS[kernel]
@@ -74,11 +76,11 @@ def kernel_of(kernel: Any, numbers: int = 3, bandwidth: float | None = None) -> 
     return kernel
 
 
-def trainable_kernel_of(
+def trainable_kernel(
     kernel: Any, numbers: int, bandwidth: float | None = None
 ) -> Kernel:
     """Return the same if scenarios can be learned by it, also where they coincide."""
-    chosen = kernel_of(kernel, numbers, bandwidth)
+    chosen = resolve_kernel(kernel, numbers, bandwidth)
     if isinstance(kernel, str):
         return chosen
     points = torch.ones(1, 2, numbers, dtype=torch.float64, requires_grad=True)
@@ -200,7 +202,7 @@ def joint_mmd(
     law = _signed(scenarios, outcomes, weights)
     if len(law.atoms) < 2:
         raise DataError(_SUBJECT, ["there is 1 case; give at least two"])
-    chosen = kernel_of(kernel, law.atoms.shape[2])
+    chosen = resolve_kernel(kernel, law.atoms.shape[2])
     gram, noisy = law.gram(law, chosen), law.draws == 1
     n, own = len(gram), np.diag(gram)
     bias = float((gram.sum() - own.sum()) / (n * (n - 1)))
@@ -225,7 +227,7 @@ def kappa_distance(
             f"{first.atoms.shape[2]} numbers an outcome, and {second.atoms.shape[2]}"
         )
         raise DataError("The laws are not of one space", [f"{found}; give as many"])
-    chosen = kernel_of(kernel, first.atoms.shape[2])
+    chosen = resolve_kernel(kernel, first.atoms.shape[2])
     squared = (
         first.gram(first, chosen).mean()
         + second.gram(second, chosen).mean()

@@ -120,19 +120,21 @@ def fit_location_scale(
     ]
 
 
-def new_head(task: Task) -> LocationScaleHead:
+def unfitted_head(task: Task) -> LocationScaleHead:
     """Return a head of the make that is fitted, before it is."""
     location, scale = (_empty(task, positive) for positive in (False, True))
     return LocationScaleHead(location, scale, task.omega)
 
 
-def residuals_of(task: Task, head: LocationScaleHead, rows: np.ndarray) -> np.ndarray:
+def scaled_residuals(
+    task: Task, head: LocationScaleHead, rows: np.ndarray
+) -> np.ndarray:
     """Return what a head leaves unexplained on rows (m, p), in units of its scale."""
     frame = head.context_terms(torch.as_tensor(task.history.contexts[rows])).numpy()
     return (task.history.outcomes[rows] - frame[:, 0]) / frame[:, 1]
 
 
-def agreement(said: Tensor) -> Tensor:
+def intraclass_correlation(said: Tensor) -> Tensor:
     """Return the part (p,) of the variance over contexts that members (S, B, p) share.
 
     It is the intraclass correlation. Where all say the same, it is 1.
@@ -142,7 +144,9 @@ def agreement(said: Tensor) -> Tensor:
     return torch.where(apart > 0, shared / (shared + apart), 1.0)
 
 
-def skill_of(task: Task, network: Forecast, wanted: Tensor, late: np.ndarray) -> Tensor:
+def shrinkage(
+    task: Task, network: Forecast, wanted: Tensor, late: np.ndarray
+) -> Tensor:
     """Return how much of what bodies say is to be believed, (p,) from 0 to 1.
 
     Of each number as much as they agree on, for their training differs by chance alone;
@@ -153,7 +157,7 @@ def skill_of(task: Task, network: Forecast, wanted: Tensor, late: np.ndarray) ->
         return torch.zeros_like(network.skill)
     with torch.no_grad():
         said = network.each(task.contexts[torch.as_tensor(late)])
-        agreed = agreement(said[..., 0, :])
+        agreed = intraclass_correlation(said[..., 0, :])
         told = [network.scaled(share * agreed * said.mean(0)) for share in _SHARES]
     errors = torch.stack([_errors(network, one, wanted, late).mean(0) for one in told])
     own, common = _SHARES[errors.argmin(0)], _SHARES[errors.mean(1).argmin()]
@@ -201,7 +205,7 @@ def _fit(
     for fit in fits:
         fit.body.load_state_dict(fit.state)
     for network, target, held in zip(networks, targets, late, strict=True):
-        network.skill.copy_(skill_of(task, network, torch.as_tensor(target), held))
+        network.skill.copy_(shrinkage(task, network, torch.as_tensor(target), held))
         network.requires_grad_(False)
     return networks
 

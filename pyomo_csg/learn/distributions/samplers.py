@@ -17,7 +17,7 @@ from pyomo_csg.learn.networks.domains import standard_spread
 _TREES, _LEAF = 200, 5
 
 
-class Likely(Protocol):
+class Sampler(Protocol):
     """Draws outcomes that are likely after the contexts of some rows."""
 
     def draw(
@@ -26,7 +26,7 @@ class Likely(Protocol):
         """Return outcomes (B, count, p) for rows (B,)."""
 
 
-class Own:
+class ObservedSampler:
     """The outcome that did happen."""
 
     def __init__(self, outcomes: np.ndarray):
@@ -39,7 +39,7 @@ class Own:
         return self._outcomes[rows][:, None]
 
 
-class Pool:
+class PooledSampler:
     """Any outcome of some rows, whatever the context."""
 
     def __init__(self, outcomes: np.ndarray, rows: np.ndarray):
@@ -54,7 +54,7 @@ class Pool:
         ]
 
 
-class Alike:
+class WeightedSampler:
     """What happened after like contexts, and for a share of the draws what did happen.
 
     Parameters
@@ -85,7 +85,7 @@ class Alike:
         return self._outcomes[found]
 
 
-class Errors:
+class ResidualSampler:
     """A forecast, and what it left unexplained elsewhere, in units of its scale.
 
     Parameters
@@ -116,7 +116,9 @@ class Errors:
 
     def each(self, rows: np.ndarray, count: int) -> np.ndarray:
         """Return outcomes (B, m, p): all errors after each row, or ``count`` spread evenly."""
-        return self._after(rows, self._residuals[evenly(len(self._residuals), count)])
+        return self._after(
+            rows, self._residuals[evenly_spaced(len(self._residuals), count)]
+        )
 
     def _after(self, rows: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         location, scale = self._frame[rows, 0], self._frame[rows, 1]
@@ -124,12 +126,12 @@ class Errors:
         return np.clip(found, self._lower, self._upper)
 
 
-def evenly(n: int, count: int) -> np.ndarray:
+def evenly_spaced(n: int, count: int) -> np.ndarray:
     """Return at most ``count`` of the numbers 0 to n - 1, spread evenly."""
     return np.linspace(0, n - 1, min(n, count)).round().astype(int)
 
 
-def features_of(contexts: np.ndarray) -> np.ndarray:
+def context_features(contexts: np.ndarray) -> np.ndarray:
     """Return numbers (n, f) that a tree can split on; of panels: mean, spread and last."""
     if contexts.ndim == 2:
         return contexts
@@ -157,7 +159,7 @@ class Forest:
         trees: int | None = None,
         leaf: int = _LEAF,
     ):
-        features = features_of(contexts)
+        features = context_features(contexts)
         share = 1.0 if features.shape[1] < 4 else max(1 / 3, 2 / features.shape[1])
         self._trees = RandomForestRegressor(
             trees or _TREES,
@@ -180,7 +182,9 @@ class Forest:
     def _leaves(self, contexts: np.ndarray) -> csr_array:
         """Return which leaves of all trees (n, leaves) contexts are in: 1, or else 0."""
         nodes = [tree.tree_.node_count for tree in self._trees]
-        found = self._trees.apply(features_of(contexts)) + np.cumsum([0, *nodes[:-1]])
+        found = self._trees.apply(context_features(contexts)) + np.cumsum(
+            [0, *nodes[:-1]]
+        )
         starts = np.arange(0, found.size + 1, found.shape[1])
         return csr_array(
             (np.ones(found.size), found.ravel(), starts), (len(contexts), sum(nodes))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyomo_csg.learn.distributions.samplers import Likely
+from pyomo_csg.learn.distributions.samplers import Sampler
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import scenarios_from_output
 from pyomo_csg.learn.task import Task
@@ -52,7 +52,7 @@ class Direct:
     def __init__(
         self,
         task: Task,
-        likely: Sequence[Likely],
+        likely: Sequence[Sampler],
         heads: Sequence[Any] | None = None,
         oracle: Oracle | None = None,
         regularization: float = 0.0,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from pyomo_csg.learn.methods.static import follow, sample, train_static
+from pyomo_csg.learn.methods.static import label_bodies, train_on_loss_net, train_static
 from pyomo_csg.learn.networks.loss_net import (
     LossNet,
     LossSamples,
@@ -100,7 +100,7 @@ def train_dynamic(
         shared.push(first.samples[kinds.index(kind)])
     for t in range(1, rounds + 1):
         name = f"{stage} round {t}"
-        labelled = sample(task, bodies, rows, f"{name} labels", head)
+        labelled = label_bodies(task, bodies, rows, f"{name} labels", head)
         for kind, shared in enumerate(buffers):
             theirs = zip(kinds, labelled, strict=True)
             shared.push(
@@ -110,7 +110,9 @@ def train_dynamic(
         epochs = _epochs(task.config.loss_epochs, first.samples, kept)
         nets = train_loss_nets(task, nets, kept, f"{name} Loss-Net", huber, epochs)
         mine = [nets[kind] for kind in kinds]
-        bodies = follow(task, bodies, mine, lambdas, rows, f"{name} Task-Net", head)
+        bodies = train_on_loss_net(
+            task, bodies, mine, lambdas, rows, f"{name} Task-Net", head
+        )
     return DynamicResult(
         bodies, [nets[kind] for kind in kinds], [buffers[kind] for kind in kinds]
     )

@@ -30,7 +30,7 @@ class Labeller(Protocol):
     checkpoint: Checkpoint
 
 
-def label(
+def label_losses(
     task: Labeller,
     stage: str,
     scenarios: np.ndarray,
@@ -81,7 +81,7 @@ def label(
     return _in_chunks(task, stage, "label", size, cases, losses)
 
 
-def penalised(losses: np.ndarray) -> np.ndarray:
+def penalize_unsolved(losses: np.ndarray) -> np.ndarray:
     """Return losses in which plans without an answer are worse than all that have one.
 
     By a standard deviation; NaN if none has any.

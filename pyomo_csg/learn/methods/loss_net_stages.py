@@ -14,7 +14,7 @@ from pyomo_csg.learn.task import Task
 
 
 @dataclass(frozen=True, eq=False)
-class Followed:
+class TrainedOnLossNet:
     """What a member followed: its Loss-Net, and the samples that it last learned from.
 
     Attributes
@@ -30,8 +30,11 @@ class Followed:
 
 
 def kept_followed(
-    task: Task, stage: str, start: Sequence[nn.Module], train: Callable[[], Followed]
-) -> Followed:
+    task: Task,
+    stage: str,
+    start: Sequence[nn.Module],
+    train: Callable[[], TrainedOnLossNet],
+) -> TrainedOnLossNet:
     """Return what training gives, or gave when this stage was finished before."""
 
     def compute() -> dict[str, Any]:
@@ -47,7 +50,7 @@ def kept_followed(
 
     arrays = task.checkpoint.stage(stage, compute, log=task.log)
     members, (new,) = range(len(start)), untrained_loss_nets(task, 1, stage)
-    return Followed(
+    return TrainedOnLossNet(
         [restore_network(start[s], arrays, f"{s}.") for s in members],
         [restore_network(new, arrays, f"net {s}.") for s in members],
         [LossSamples(*(arrays[f"samples {s}.{i}"] for i in range(4))) for s in members],

@@ -53,8 +53,8 @@ def train_mmd(
     """
     config = task.config
     ensemble = Ensemble(bodies).to(task.device)
-    generate = generator(task, ensemble, head)
-    scale = size_of_mmd(task)
+    generate = scenario_generator(task, ensemble, head)
+    scale = mmd_scale(task)
 
     def loss(batch: np.ndarray) -> Tensor:
         return task.mmd_losses(*generate(batch), batch).mean(-1) / scale
@@ -81,9 +81,9 @@ def train_mmd(
     return ensemble.members()
 
 
-def generator(task: Task, ensemble: Ensemble, head: Any = None) -> Generator:
+def scenario_generator(task: Task, ensemble: Ensemble, head: Any = None) -> Generator:
     """Return the function from rows (S, B) to members' scenarios and weights there."""
-    heads = heads_of(task, head, len(ensemble))
+    heads = expand_heads(task, head, len(ensemble))
     contexts = torch.as_tensor(task.history.contexts)
     known = {id(one): (one, one.context_terms(contexts)) for one in heads}
     mine = [known[id(one)] for one in heads]
@@ -100,7 +100,7 @@ def generator(task: Task, ensemble: Ensemble, head: Any = None) -> Generator:
     return generate
 
 
-def heads_of(task: Task, head: Any, count: int) -> list[Any]:
+def expand_heads(task: Task, head: Any, count: int) -> list[Any]:
     """Return a head a member, from such a list, from one for all, or the task's."""
     if isinstance(head, list | tuple):
         return list(head)
@@ -113,7 +113,7 @@ def _placed(
     return scenarios_from_output(free, head, None if frame is None else frame[index])
 
 
-def size_of_mmd(task: Task) -> float:
+def mmd_scale(task: Task) -> float:
     """Return the outcomes' spread as the kernel sees it: 1 in standard units.
 
     Losses are divided by it, so that gradients are of one size whatever the units.

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.methods.labels import label, penalised
-from pyomo_csg.learn.methods.mmd import generator, heads_of, size_of_mmd
+from pyomo_csg.learn.methods.labels import label_losses, penalize_unsolved
+from pyomo_csg.learn.methods.mmd import expand_heads, mmd_scale, scenario_generator
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.loss_net import (
     LossNet,
@@ -86,13 +86,15 @@ def train_static(
     nets = new_loss_nets(task, samples, f"{stage} Loss-Net")
     nets = train_loss_nets(task, nets, samples, f"{stage} Loss-Net", huber)
     mine = [nets[kind] for kind in kinds]
-    begin = _renewed(task, start, stage) if fresh else start
+    begin = reset_weights(task, start, stage) if fresh else start
     epochs = task.config.mmd_epochs if fresh else task.config.task_epochs
-    bodies = follow(task, begin, mine, lambdas, rows, f"{stage} Task-Net", head, epochs)
+    bodies = train_on_loss_net(
+        task, begin, mine, lambdas, rows, f"{stage} Task-Net", head, epochs
+    )
     return StaticResult(bodies, mine, [samples[kind] for kind in kinds])
 
 
-def follow(
+def train_on_loss_net(
     task: Task,
     bodies: Sequence[nn.Module],
     nets: Sequence[LossNet],
@@ -110,10 +112,10 @@ def follow(
     ensemble = Ensemble(bodies).to(task.device)
     frozen = [copy.deepcopy(net).requires_grad_(False) for net in nets]
     critics = Ensemble(frozen).to(task.device)
-    generate = generator(task, ensemble, head)
+    generate = scenario_generator(task, ensemble, head)
     penalty = torch.as_tensor(np.asarray(lambdas, dtype=float))
     # Adam moves the same whatever the scale, but its gradients are clipped.
-    scale = torch.stack([net.loss_spread for net in nets]) + penalty * size_of_mmd(task)
+    scale = torch.stack([net.loss_spread for net in nets]) + penalty * mmd_scale(task)
 
     def loss(batch: np.ndarray) -> Tensor:
         scenarios, weights = generate(batch)
@@ -135,7 +137,7 @@ def follow(
     return ensemble.members()
 
 
-def sample(
+def label_bodies(
     task: Task,
     bodies: Sequence[nn.Module],
     rows: Sequence[np.ndarray],
@@ -144,9 +146,9 @@ def sample(
 ) -> list[LossSamples]:
     """Return what bodies plan on their rows, with l_opt, labelled in one batch.
 
-    Where there is no answer the loss is :func:`~pyomo_csg.learn.methods.labels.penalised`.
+    Where there is no answer the loss is :func:`~pyomo_csg.learn.methods.labels.penalize_unsolved`.
     """
-    heads = heads_of(task, head, len(bodies))
+    heads = expand_heads(task, head, len(bodies))
     found = [
         task.generate_scenarios(body, mine, own)
         for body, mine, own in zip(bodies, rows, heads, strict=True)
@@ -154,10 +156,12 @@ def sample(
     scenarios = np.concatenate([one for one, _ in found])
     weights = np.concatenate([one for _, one in found])
     outcomes = task.history.outcomes[np.concatenate(list(rows))]
-    losses = label(task, stage, scenarios, outcomes, task.solver_weights(weights))
+    losses = label_losses(
+        task, stage, scenarios, outcomes, task.solver_weights(weights)
+    )
     missing = int(np.isnan(losses).sum())
     task.log.record(stage, len(losses), missing=missing)
-    together = LossSamples(scenarios, weights, outcomes, penalised(losses))
+    together = LossSamples(scenarios, weights, outcomes, penalize_unsolved(losses))
     ends = np.cumsum([len(mine) for mine in rows])
     return [
         together.take(np.arange(end - len(mine), end))
@@ -165,7 +169,7 @@ def sample(
     ]
 
 
-def lambda_of(
+def resolve_lambda(
     regularization: float | str,
     task: Task,
     bodies: Sequence[nn.Module],
@@ -196,9 +200,9 @@ def lambda_of(
     factor, relative = _parsed(regularization)
     if not relative:
         return factor
-    members = zip(bodies, rows, heads_of(task, head, len(bodies)), strict=True)
+    members = zip(bodies, rows, expand_heads(task, head, len(bodies)), strict=True)
     sizes = [_squared_mmd(task, *member) for member in members]
-    raw = float(task.omega.spread.square().mean().sqrt()) / size_of_mmd(task)
+    raw = float(task.omega.spread.square().mean().sqrt()) / mmd_scale(task)
     # Once for the MMD that lambda is relative to, once for the MMD that it multiplies.
     return factor * float(np.mean(sizes)) * raw**2
 
@@ -208,7 +212,7 @@ def standard_lambda(factor: float, task: Task) -> float:
 
     So one grid serves every problem, whatever its units.
     """
-    return factor * task.cost_scale / size_of_mmd(task)
+    return factor * task.cost_scale / mmd_scale(task)
 
 
 def _squared_mmd(task: Task, body: nn.Module, rows: np.ndarray, head: Any) -> float:
@@ -247,7 +251,7 @@ def _labelled_starts(
 
     What a body plans is labelled once a row, whichever members may see it.
     """
-    heads = heads_of(task, head, len(start))
+    heads = expand_heads(task, head, len(start))
     keys = [(id(body), id(own)) for body, own in zip(start, heads, strict=True)]
     first = {key: keys.index(key) for key in keys}
     seen = {
@@ -256,7 +260,7 @@ def _labelled_starts(
         )
         for key in first
     }
-    labelled = sample(
+    labelled = label_bodies(
         task,
         [start[s] for s in first.values()],
         list(seen.values()),
@@ -278,7 +282,9 @@ def _labelled_starts(
     return samples, kinds
 
 
-def _renewed(task: Task, bodies: Sequence[nn.Module], stage: str) -> list[nn.Module]:
+def reset_weights(
+    task: Task, bodies: Sequence[nn.Module], stage: str
+) -> list[nn.Module]:
     """Return bodies of the same make with new weights."""
     found = [copy.deepcopy(body) for body in bodies]
     with torch_seed(task.rng(f"{stage} weights")):

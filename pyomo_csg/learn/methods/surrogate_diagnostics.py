@@ -14,8 +14,8 @@ from pyomo_csg.learn.distributions.distances import (
     kappa_distance,
     wasserstein,
 )
-from pyomo_csg.learn.methods.loss_net_stages import Followed
-from pyomo_csg.learn.methods.static import sample
+from pyomo_csg.learn.methods.loss_net_stages import TrainedOnLossNet
+from pyomo_csg.learn.methods.static import label_bodies
 from pyomo_csg.learn.networks.loss_net import LossNet, LossSamples
 from pyomo_csg.learn.task import Task
 
@@ -26,7 +26,9 @@ _ROWS, _INTEGER_ROWS = 100, 30  # whose losses are compared
 _WORSE, _SURE, _FAR = 2.0, 3.0, 1.0
 
 
-def examine(task: Task, followed: Followed, member: int, head: Any = None) -> dict:
+def loss_net_trust(
+    task: Task, followed: TrainedOnLossNet, member: int, head: Any = None
+) -> dict:
     """Return what a report says of the Loss-Net that a member followed.
 
     Parameters
@@ -49,7 +51,7 @@ def examine(task: Task, followed: Followed, member: int, head: Any = None) -> di
     rng, n = task.rng("trust"), len(task.history)
     count = min(n, _INTEGER_ROWS if task.has_integers else _ROWS)
     rows = np.sort(rng.choice(n, count, replace=False))
-    met = sample(task, [followed.bodies[member]], [rows], "trust labels", head)[0]
+    met = label_bodies(task, [followed.bodies[member]], [rows], "trust labels", head)[0]
     home, here = taught.solved(), met.solved()
     if not len(here):
         return {}
@@ -190,7 +192,7 @@ def _warning(found: dict[str, float]) -> list[str]:
 _MOST = 500
 
 
-def loss_check(
+def loss_net_predictions(
     task: Task, net: nn.Module, body: nn.Module, rows: np.ndarray, head: Any = None
 ) -> dict[str, list[float]]:
     """Return predicted and true l_opt of what a body plans on rows, in JSON's types.
@@ -213,7 +215,7 @@ def loss_check(
         ``predicted`` and ``true``, without the pairs that have no answer.
     """
     some = rows[:: max(1, -(-len(rows) // _MOST))]
-    (samples,) = sample(task, [body], [some], "Loss-Net check labels", head)
+    (samples,) = label_bodies(task, [body], [some], "Loss-Net check labels", head)
     *inputs, losses = samples.solved().arrays()
     with torch.no_grad():
         predicted = net(*map(torch.as_tensor, inputs))

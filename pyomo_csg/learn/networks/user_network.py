@@ -11,7 +11,10 @@ from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.checkpoint import train_or_restore
-from pyomo_csg.learn.distributions.location_scale import fit_location_scale, new_head
+from pyomo_csg.learn.distributions.location_scale import (
+    fit_location_scale,
+    unfitted_head,
+)
 from pyomo_csg.learn.networks.linear_nets import Linear
 from pyomo_csg.learn.networks.task_nets import (
     FunctionModule,
@@ -62,7 +65,7 @@ def _fitted_head(task: Task) -> LocationScaleHead:
     heads: Any = train_or_restore(
         task,
         "location-scale forecast",
-        [new_head(task)],
+        [unfitted_head(task)],
         lambda: fit_location_scale(task, rows, "location-scale forecast"),
     )
     return heads[0]

@@ -11,15 +11,19 @@ import numpy as np
 from scipy.stats import norm
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.distributions.samplers import Alike, Errors, evenly
+from pyomo_csg.learn.distributions.samplers import (
+    ResidualSampler,
+    WeightedSampler,
+    evenly_spaced,
+)
 from pyomo_csg.learn.learned import MethodResult
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.candidates import Candidate, Candidates
-from pyomo_csg.learn.selection.folds import Folds, folds_of
+from pyomo_csg.learn.selection.folds import Folds, make_folds
 from pyomo_csg.learn.selection.scoring import (
-    expected_losses,
-    losses_by_error,
-    true_losses,
+    costs_by_residual,
+    expected_costs,
+    observed_costs,
 )
 from pyomo_csg.learn.task import Task
 
@@ -39,7 +43,7 @@ _LAST = -1
 
 def learn_auto(task: Task, kind: Any, head: Any = None) -> MethodResult:
     """Return the network of the best candidate, fitted to all rows."""
-    folds = folds_of(task)
+    folds = make_folds(task)
     contenders = Candidates(task, folds, kind, head)
     candidates = list(_in_time(contenders.each()))
     if task.log.stopped_in is not None and len(candidates) == 1:
@@ -67,11 +71,11 @@ def sound_member(task: Task, winner: Candidate) -> int:
     It is the others that were judged, and its descent may have ended elsewhere than theirs.
     One of them is taken if it is clearly better on the history, which it has not all seen.
     """
-    rows = evenly(len(task.history), _FEW_ROWS if task.has_integers else _ROWS)
+    rows = evenly_spaced(len(task.history), _FEW_ROWS if task.has_integers else _ROWS)
 
     def compute() -> dict[str, Any]:
         members = zip(winner.bodies, winner.heads, strict=True)
-        found = [true_losses(task, body, rows, head) for body, head in members]
+        found = [observed_costs(task, body, rows, head) for body, head in members]
         return {"losses": np.stack(found)}
 
     losses = task.checkpoint.stage(f"check {winner.name}", compute)["losses"]
@@ -147,7 +151,7 @@ def compared(
 def _judged(
     task: Task,
     folds: Folds,
-    judges: Sequence[Errors | Alike | None],
+    judges: Sequence[ResidualSampler | WeightedSampler | None],
     candidate: Candidate,
 ) -> np.ndarray:
     """Return the costs of all that is held out, each by the part that has not seen it."""
@@ -166,10 +170,14 @@ def _judged(
 
 
 def _charged(
-    task: Task, body: Any, held: np.ndarray, judge: Errors | Alike | None, head: Any
+    task: Task,
+    body: Any,
+    held: np.ndarray,
+    judge: ResidualSampler | WeightedSampler | None,
+    head: Any,
 ) -> np.ndarray:
     if judge is None:
-        return true_losses(task, body, held, head)
-    if isinstance(judge, Errors):
-        return losses_by_error(task, body, held, judge, head)
-    return expected_losses(task, body, held, judge, head)
+        return observed_costs(task, body, held, head)
+    if isinstance(judge, ResidualSampler):
+        return costs_by_residual(task, body, held, judge, head)
+    return expected_costs(task, body, held, judge, head)

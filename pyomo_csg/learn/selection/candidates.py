@@ -14,24 +14,30 @@ from torch import nn
 
 from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.checkpoint import train_or_restore
-from pyomo_csg.learn.distributions.conditional_samplers import Charges
-from pyomo_csg.learn.distributions.copula_forest import enlarged
-from pyomo_csg.learn.distributions.location_scale import residuals_of
-from pyomo_csg.learn.distributions.samplers import Alike, Errors, Likely, Own, Pool
+from pyomo_csg.learn.distributions.copula_forest import augment
+from pyomo_csg.learn.distributions.location_scale import scaled_residuals
+from pyomo_csg.learn.distributions.samplers import (
+    ObservedSampler,
+    PooledSampler,
+    ResidualSampler,
+    Sampler,
+    WeightedSampler,
+)
 from pyomo_csg.learn.methods.direct import Direct
-from pyomo_csg.learn.methods.loss_net_stages import Followed, kept_followed
+from pyomo_csg.learn.methods.loss_net_stages import TrainedOnLossNet, kept_followed
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import GRID, standard_lambda, train_static
-from pyomo_csg.learn.methods.surrogate_diagnostics import examine
+from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_trust
 from pyomo_csg.learn.networks.initialization import (
     new_body,
     replicate_scenarios,
     unconstrained_outcomes,
 )
 from pyomo_csg.learn.networks.task_nets import LocationScaleHead
-from pyomo_csg.learn.selection.folds import Folds, held_out_once
-from pyomo_csg.learn.selection.scoring import best_of
-from pyomo_csg.learn.selection.starting_points import new_atoms, new_constants
+from pyomo_csg.learn.selection.fold_samplers import FoldSamplers
+from pyomo_csg.learn.selection.folds import Folds, uses_one_holdout
+from pyomo_csg.learn.selection.scoring import best_body
+from pyomo_csg.learn.selection.starting_points import starting_atoms, starting_constants
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule
 from pyomo_csg.solve import Oracle
@@ -87,10 +93,10 @@ class Candidates:
         folds: Folds,
         kind: Any,
         head: Any = None,
-        likely: list[Likely] | None = None,
+        likely: list[Sampler] | None = None,
     ):
         self._task, self._folds, self._kind, self._head = task, folds, kind, head
-        self._charges = Charges(task, folds, head, likely)
+        self._charges = FoldSamplers(task, folds, head, likely)
 
     def each(self) -> Iterator[Candidate]:
         """Yield every candidate, once it is trained; the first solves nothing."""
@@ -114,11 +120,11 @@ class Candidates:
         if self._task.has_integers:
             yield self._from_one(mmd)
             return
-        own = [Own(self._task.history.outcomes)] * len(self._folds)
+        own = [ObservedSampler(self._task.history.outcomes)] * len(self._folds)
         yield self._direct("direct", mmd.bodies, self._charges.likely, _FAR_FROM_MMD)
         yield self._direct("direct, near mmd", mmd.bodies, own, _NEAR_MMD)
 
-    def judges(self) -> list[Errors | Alike | None]:
+    def judges(self) -> list[ResidualSampler | WeightedSampler | None]:
         """Return what each part's decisions are charged for on held-out rows."""
         return self._charges.judges(self.has_gradient)
 
@@ -147,7 +153,7 @@ class Candidates:
     def constant(self) -> Candidate:
         """The same scenarios for every context, on the task loss."""
         task, outcomes = self._task, self._task.history.outcomes
-        pools = [Pool(outcomes, rows) for rows in self._folds.rows]
+        pools = [PooledSampler(outcomes, rows) for rows in self._folds.rows]
         heads = [task.head] * len(self._folds)
         if task.has_integer_recourse:
             return self._slow_constant(pools, heads)
@@ -156,7 +162,7 @@ class Candidates:
         return self._best_starts("constant", bodies, pools, heads, *length)
 
     def _slow_constant(
-        self, pools: Sequence[Likely], heads: Sequence[Any]
+        self, pools: Sequence[Sampler], heads: Sequence[Any]
     ) -> Candidate:
         """The same where every cost is a program: from one start, with few outcomes."""
         start = self._constants(1)
@@ -164,14 +170,16 @@ class Candidates:
         found = self._finished("constant", start, pools, heads, rate, draws)
         parts = zip(found, start, self._folds.rows, pools, heads, strict=True)
         best = [
-            best_of(self._task, [one, other], rows, pool, head)
+            best_body(self._task, [one, other], rows, pool, head)
             for one, other, rows, pool, head in parts
         ]
         return Candidate("constant", best, list(heads))
 
     def _constants(self, starts: int) -> list[nn.Module]:
         """Return the best of many draws of scenarios, so many for each part."""
-        parts = (new_constants(self._task, rows, starts) for rows in self._folds.rows)
+        parts = (
+            starting_constants(self._task, rows, starts) for rows in self._folds.rows
+        )
         return list(chain.from_iterable(parts))
 
     @cached_property
@@ -196,7 +204,7 @@ class Candidates:
         self,
         name: str,
         bodies: Sequence[nn.Module],
-        likely: Sequence[Likely],
+        likely: Sequence[Sampler],
         regularization: float,
         oracle: Oracle | None = None,
     ) -> Candidate:
@@ -239,7 +247,7 @@ class Candidates:
     @cached_property
     def _enlarged(self) -> Candidates:
         """The same with more pairs, charged by laws that were estimated part by part."""
-        task, folds, laws = enlarged(self._task, self._folds)
+        task, folds, laws = augment(self._task, self._folds)
         return Candidates(task, folds, self._kind, likely=list(laws))
 
     def _with_scenarios(self, count: int) -> Candidates:
@@ -261,7 +269,7 @@ class Candidates:
         pairs = list(zip(heads, self._folds.rows, strict=True))
         likely = [self._charges.errors(head, rows) for head, rows in pairs]
         parts = zip(pairs, likely, strict=True)
-        starts = (new_atoms(self._task, *pair, errors) for pair, errors in parts)
+        starts = (starting_atoms(self._task, *pair, errors) for pair, errors in parts)
         bodies = list(chain.from_iterable(starts))
         length = _ATOM_STEPS, _ATOM_BATCH, _ATOM_DRAWS
         return self._best_starts("location-scale", bodies, likely, heads, *length)
@@ -271,7 +279,10 @@ class Candidates:
         task = self._task
         bodies = [
             new_body(
-                task, "constant", residuals_of(task, head, rows), task.rng(f"{name} 0")
+                task,
+                "constant",
+                scaled_residuals(task, head, rows),
+                task.rng(f"{name} 0"),
             )
             for head, rows in zip(heads, self._folds.rows, strict=True)
         ]
@@ -281,7 +292,7 @@ class Candidates:
         self,
         name: str,
         bodies: Sequence[nn.Module],
-        likely: Sequence[Likely],
+        likely: Sequence[Sampler],
         heads: Sequence[Any],
         steps: int,
         batch: int,
@@ -305,7 +316,7 @@ class Candidates:
 
         trained = train_or_restore(task, f"{name} starts", bodies, train)
         best = [
-            best_of(
+            best_body(
                 task,
                 [
                     body
@@ -327,7 +338,7 @@ class Candidates:
         self,
         name: str,
         bodies: Sequence[nn.Module],
-        likely: Sequence[Likely],
+        likely: Sequence[Sampler],
         heads: Sequence[Any] | None,
         rate: float,
         draws: int | None = None,
@@ -366,12 +377,12 @@ class Candidates:
         start = [body for _ in GRID for body in mmd.bodies]
         lambdas = [standard_lambda(factor, task) for factor in GRID for _ in rows]
 
-        def train() -> Followed:
+        def train() -> TrainedOnLossNet:
             heads = mmd.heads * len(GRID)
             found = train_static(
                 task, start, lambdas, rows * len(GRID), "Loss-Net", head=heads
             )
-            return Followed(found.bodies, found.loss_nets, found.samples)
+            return TrainedOnLossNet(found.bodies, found.loss_nets, found.samples)
 
         found = kept_followed(task, "Loss-Net", start, train)
         parts = len(rows)
@@ -380,7 +391,7 @@ class Candidates:
                 f"Loss-Net {factor:g}",
                 found.bodies[last + 1 - parts : last + 1],
                 mmd.heads,
-                partial(examine, task, found, last, mmd.heads[-1]),
+                partial(loss_net_trust, task, found, last, mmd.heads[-1]),
             )
             for factor, last in zip(
                 GRID, range(parts - 1, len(start), parts), strict=True
@@ -392,7 +403,7 @@ class Candidates:
     ) -> list[nn.Module]:
         task, folds = self._task, self._folds
         # A fifth of few pairs, held out once, is too little to say when to stop.
-        once = held_out_once(task) and not task.history.has_panels
+        once = uses_one_holdout(task) and not task.history.has_panels
         held_out = None if once else folds.held_out
         return train_or_restore(
             task,

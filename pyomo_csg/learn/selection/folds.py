@@ -13,7 +13,7 @@ from pyomo_csg.learn.history import History
 from pyomo_csg.learn.task import Task
 
 
-def copies_in(history: History) -> np.ndarray:
+def duplicate_groups(history: History) -> np.ndarray:
     """Return a number (n,) for each row, from 0 in order, that copies have in common.
 
     Copies are equal pairs whose context never comes with another outcome. Where it does,
@@ -58,7 +58,7 @@ class Folds:
         return np.concatenate(self.held_out)
 
 
-def folds_of(task: Task) -> Folds:
+def make_folds(task: Task) -> Folds:
     """Return the parts for cross-validation, with one more for the fit on all rows.
 
     Rows are dealt out at random, or as stretches of time where they are panels, which
@@ -66,9 +66,9 @@ def folds_of(task: Task) -> Folds:
     parts there are, integer models and panels, whose fits are slow, have the last fifth
     held out once.
     """
-    numbers = row_numbers(task)
+    numbers = row_groups(task)
     units = np.arange(numbers.max() + 1)
-    if held_out_once(task):
+    if uses_one_holdout(task):
         n = len(units)
         cut = max(1, n - max(1, round(_HOLDOUT * n)))
         held_out = [units[cut:]]
@@ -78,16 +78,16 @@ def folds_of(task: Task) -> Folds:
         count = min(task.config.folds or _PARTS, len(units))
         parts = KFold(count, shuffle=shuffled, random_state=seed).split(units)
         held_out = [held for _, held in parts]
-    return folds_without(held_out, numbers)
+    return make_folds_from(held_out, numbers)
 
 
-def held_out_once(task: Task) -> bool:
+def uses_one_holdout(task: Task) -> bool:
     """Say whether candidates are judged on one part of the history only."""
     slow = task.history.has_panels or task.has_integers
     return slow and task.config.folds is None
 
 
-def folds_without(held_out: Sequence[np.ndarray], numbers: np.ndarray) -> Folds:
+def make_folds_from(held_out: Sequence[np.ndarray], numbers: np.ndarray) -> Folds:
     """Return the parts that hold out some of the rows' numbers (n,), and one that has all."""
     away = [np.isin(numbers, held) for held in held_out]
     everything = np.arange(len(numbers))
@@ -97,7 +97,7 @@ def folds_without(held_out: Sequence[np.ndarray], numbers: np.ndarray) -> Folds:
     )
 
 
-def row_numbers(task: Task) -> np.ndarray:
+def row_groups(task: Task) -> np.ndarray:
     """Return a number (n,) for each row, from 0 in order; copies are held out together.
 
     In time a row that comes again is news, and a history of one pair has to be split, too.
@@ -105,5 +105,5 @@ def row_numbers(task: Task) -> np.ndarray:
     everything = np.arange(len(task.history))
     if task.history.has_panels or task.config.rows == "series":
         return everything
-    numbers = copies_in(task.history)
+    numbers = duplicate_groups(task.history)
     return numbers if numbers.max() else everything

@@ -48,7 +48,7 @@ _METHODS = {
 }
 
 
-def space_of(method: str, network: Any, panels: bool) -> dict[str, Any]:
+def search_space(method: str, network: Any, panels: bool) -> dict[str, Any]:
     """Return lists and laws to draw settings from, by name.
 
     Parameters
@@ -90,7 +90,7 @@ def search(
     config : FitConfig
     space : mapping
         From names of settings to what they are drawn from: as of
-        :func:`pyomo_csg.learn.selection.hyperparameter_search.space_of`.
+        :func:`pyomo_csg.learn.selection.hyperparameter_search.search_space`.
     seed : int
     log : TrainingLog
     fit : callable
@@ -123,7 +123,7 @@ def search(
     return found[best]
 
 
-def smallest(
+def smallest_scenario_count(
     counts: list[int],
     seconds: float | None,
     log: TrainingLog,

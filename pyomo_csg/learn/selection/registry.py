@@ -12,25 +12,32 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 
 from pyomo_csg.learn.checkpoint import train_or_restore
-from pyomo_csg.learn.distributions.samplers import Alike, Own, forest_weights
+from pyomo_csg.learn.distributions.samplers import (
+    ObservedSampler,
+    WeightedSampler,
+    forest_weights,
+)
 from pyomo_csg.learn.learned import MethodResult
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import DynamicResult, train_dynamic
-from pyomo_csg.learn.methods.loss_net_stages import Followed, kept_followed
+from pyomo_csg.learn.methods.loss_net_stages import TrainedOnLossNet, kept_followed
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import (
     GRID,
     StaticResult,
-    lambda_of,
+    resolve_lambda,
     standard_lambda,
     train_static,
 )
-from pyomo_csg.learn.methods.surrogate_diagnostics import examine, loss_check
+from pyomo_csg.learn.methods.surrogate_diagnostics import (
+    loss_net_predictions,
+    loss_net_trust,
+)
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.auto import compared, learn_auto
-from pyomo_csg.learn.selection.folds import Folds, folds_without, row_numbers
-from pyomo_csg.learn.selection.scoring import true_losses
+from pyomo_csg.learn.selection.folds import Folds, make_folds_from, row_groups
+from pyomo_csg.learn.selection.scoring import observed_costs
 from pyomo_csg.learn.task import Task
 
 _HOLDOUT = 0.2
@@ -119,21 +126,24 @@ class Method:
         best = names.index(contest["chosen"])
         return (best + 1) * parts - 1, contest, lambda: losses[best]
 
-    def _checked(self, followed: Followed, best: int) -> dict[str, Any]:
+    def _checked(self, followed: TrainedOnLossNet, best: int) -> dict[str, Any]:
         """Return how far the Loss-Nets of the best lambda are to be trusted."""
         unseen = best - len(self._folds) + 1  # the fit that rows were held out from
-        check = loss_check(
+        check = loss_net_predictions(
             self._task,
             followed.loss_nets[unseen],
             followed.bodies[unseen],
             self._folds.held_out[0],
             self._head,
         )
-        return {"loss_net": check, **examine(self._task, followed, best, self._head)}
+        return {
+            "loss_net": check,
+            **loss_net_trust(self._task, followed, best, self._head),
+        }
 
     def _losses(self, body: nn.Module) -> np.ndarray:
         """Return the costs of a body's decisions on what is held out."""
-        return true_losses(self._task, body, self._folds.held_out[0], self._head)
+        return observed_costs(self._task, body, self._folds.held_out[0], self._head)
 
     def _mmd_losses(self, body: nn.Module) -> np.ndarray:
         held = self._folds.held_out[0]
@@ -158,7 +168,9 @@ class Method:
             ),
         )
 
-    def _followed(self, start: list[nn.Module], rows: list[np.ndarray]) -> Followed:
+    def _followed(
+        self, start: list[nn.Module], rows: list[np.ndarray]
+    ) -> TrainedOnLossNet:
         """Return bodies that followed a Loss-Net, with what they followed."""
         config, lambdas = self._task.config, self._lambdas(start, rows)
         what = self._task, start, lambdas, rows, self._name
@@ -168,7 +180,7 @@ class Method:
             found = train_static(*what, **how)
         else:
             found = train_dynamic(*what, config.rounds, config.buffer, **how)
-        return Followed(found.bodies, found.loss_nets, found.samples)
+        return TrainedOnLossNet(found.bodies, found.loss_nets, found.samples)
 
     def _direct(
         self, start: list[nn.Module], rows: list[np.ndarray]
@@ -176,9 +188,9 @@ class Method:
         task, outcomes = self._task, self._task.history.outcomes
         seed = int(task.rng("forest").integers(2**31))
         likely = [
-            Own(outcomes)
+            ObservedSampler(outcomes)
             if task.history.has_panels
-            else Alike(
+            else WeightedSampler(
                 outcomes, forest_weights(task.history.contexts, outcomes, r, seed)
             )
             for r in rows
@@ -193,12 +205,12 @@ class Method:
         if self._chooses:
             return [standard_lambda(factor, self._task) for factor in each]
         return [
-            lambda_of(one, self._task, [body], [mine], self._head)
+            resolve_lambda(one, self._task, [body], [mine], self._head)
             for one, body, mine in zip(each, start, rows, strict=True)
         ]
 
     def _split(self) -> Folds:
-        numbers = row_numbers(self._task)
+        numbers = row_groups(self._task)
         seed = (
             None
             if self._task.history.has_panels or self._task.config.rows == "series"
@@ -210,7 +222,7 @@ class Method:
             shuffle=seed is not None,
             random_state=seed,
         )
-        return folds_without([held], numbers)
+        return make_folds_from([held], numbers)
 
     def _network(self, body: nn.Module) -> Any:
         return self._task.network(body, self._head)

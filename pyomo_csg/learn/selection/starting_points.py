@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from pyomo_csg.learn.distributions.location_scale import residuals_of
-from pyomo_csg.learn.distributions.samplers import Errors, evenly
+from pyomo_csg.learn.distributions.location_scale import scaled_residuals
+from pyomo_csg.learn.distributions.samplers import ResidualSampler, evenly_spaced
 from pyomo_csg.learn.networks.initialization import (
     cluster_centers,
     cluster_shares,
     constant_body,
     costliest_rows,
 )
-from pyomo_csg.learn.selection.scoring import costs_of
+from pyomo_csg.learn.selection.scoring import decision_costs
 from pyomo_csg.learn.task import Task
 
 _SETS, _JUDGED = 200, 256
@@ -27,17 +27,17 @@ _SLOW_SETS, _SLOW_JUDGED = (
 _CONTEXTS = 8  # that atoms are judged after
 
 
-def new_constants(task: Task, rows: np.ndarray, count: int) -> list[nn.Module]:
+def starting_constants(task: Task, rows: np.ndarray, count: int) -> list[nn.Module]:
     """Return bodies of the scenarios that decide best on some rows."""
-    best = best_sets(task, rows, count, task.rng("constant draws"))
+    best = best_scenario_sets(task, rows, count, task.rng("constant draws"))
     return [
         constant_body(task, task.omega.inverse(torch.as_tensor(scenarios)), weights)
         for scenarios, weights in best
     ]
 
 
-def new_atoms(
-    task: Task, head: Any, rows: np.ndarray, errors: Errors
+def starting_atoms(
+    task: Task, head: Any, rows: np.ndarray, errors: ResidualSampler
 ) -> list[nn.Module]:
     """Return bodies of atoms in units of location and scale: half as many again as starts.
 
@@ -46,10 +46,10 @@ def new_atoms(
     elsewhere. Every other draw and cluster is among what costs most: what decides is
     often there.
     """
-    residuals, dear = residuals_of(task, head, rows), costliest_rows(task, rows)
+    residuals, dear = scaled_residuals(task, head, rows), costliest_rows(task, rows)
     rng, kinds = task.rng("location-scale draws"), (residuals, residuals[dear])
     drawn = np.concatenate([_drawn(task, points, rng) for points in kinds])
-    some = rows[evenly(len(rows), _CONTEXTS)]
+    some = rows[evenly_spaced(len(rows), _CONTEXTS)]
     costs = _mean_costs(
         task,
         _after(task, head, drawn, some),
@@ -69,7 +69,7 @@ def new_atoms(
     ]
 
 
-def best_sets(
+def best_scenario_sets(
     task: Task, rows: np.ndarray, count: int, rng: np.random.Generator
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return scenarios (K, p) and weights (K,) whose decisions cost least on some rows.
@@ -84,7 +84,7 @@ def best_sets(
     sets = task.omega.project(drawn).numpy()
     unit = task.omega.spread.numpy()
     weights = _weights(task, outcomes / unit, sets / unit)
-    judged = outcomes[evenly(len(rows), _judged(task))]
+    judged = outcomes[evenly_spaced(len(rows), _judged(task))]
     costs = _mean_costs(task, sets[:, None], weights, judged[None])
     best = np.argsort(costs, kind="stable")[:count]
     return list(zip(sets[best], weights[best], strict=True))
@@ -134,7 +134,7 @@ def _mean_costs(
         fresh=True,
     )
     m, p = outcomes.shape[1:]
-    costs = costs_of(
+    costs = decision_costs(
         task.oracle,
         np.repeat(found.decision, m, axis=0),
         np.tile(outcomes.reshape(-1, p), (count, 1)),

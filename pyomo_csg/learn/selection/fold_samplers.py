@@ -11,16 +11,21 @@ import torch
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.location_scale import (
     fit_location_scale,
-    new_head,
-    residuals_of,
+    scaled_residuals,
+    unfitted_head,
 )
-from pyomo_csg.learn.distributions.samplers import Alike, Errors, Likely, forest_weights
+from pyomo_csg.learn.distributions.samplers import (
+    ResidualSampler,
+    Sampler,
+    WeightedSampler,
+    forest_weights,
+)
 from pyomo_csg.learn.networks.task_nets import LocationScaleHead
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.task import Task
 
 
-class Charges:
+class FoldSamplers:
     """What may happen after contexts, as each part of the folds tells.
 
     Parameters
@@ -39,12 +44,14 @@ class Charges:
         task: Task,
         folds: Folds,
         head: Any = None,
-        likely: list[Likely] | None = None,
+        likely: list[Sampler] | None = None,
     ):
         self._task, self._folds, self._head = task, folds, head
         self._given = likely
 
-    def judges(self, has_gradient: bool) -> list[Errors | Alike | None]:
+    def judges(
+        self, has_gradient: bool
+    ) -> list[ResidualSampler | WeightedSampler | None]:
         """Return what each part's decisions are charged for on held-out rows.
 
         None for what did happen. Integer models and panels are judged on one part of the
@@ -55,7 +62,9 @@ class Charges:
         task, folds = self._task, self._folds
         law_is_given = self._head is not None
         if not law_is_given and not task.history.has_panels and task.has_integers:
-            return [Alike(task.history.outcomes, w, own=0.0) for w in self._alike]
+            return [
+                WeightedSampler(task.history.outcomes, w, own=0.0) for w in self._alike
+            ]
         if not law_is_given and not (task.history.has_panels and has_gradient):
             return [None] * len(folds)
         heads = [self._head] * len(folds) if law_is_given else self.forecasts
@@ -64,22 +73,25 @@ class Charges:
             for head, rows, held in zip(heads, folds.rows, folds.held_out, strict=True)
         ]
 
-    def errors(self, head: LocationScaleHead, rows: np.ndarray) -> Errors:
+    def errors(self, head: LocationScaleHead, rows: np.ndarray) -> ResidualSampler:
         """Return what may happen by a forecast and its errors on some rows."""
         task = self._task
-        return Errors(
+        return ResidualSampler(
             head.context_terms(torch.as_tensor(task.history.contexts)).numpy(),
-            residuals_of(task, head, rows),
+            scaled_residuals(task, head, rows),
             task.omega.lower.numpy(),
             task.omega.upper.numpy(),
         )
 
     @cached_property
-    def likely(self) -> list[Likely]:
+    def likely(self) -> list[Sampler]:
         """What may happen after the contexts, for each part in training."""
         if self._given is not None:
             return self._given
-        return [Alike(self._task.history.outcomes, weights) for weights in self._alike]
+        return [
+            WeightedSampler(self._task.history.outcomes, weights)
+            for weights in self._alike
+        ]
 
     @cached_property
     def forecasts(self) -> list[LocationScaleHead]:
@@ -88,7 +100,7 @@ class Charges:
         heads: Any = train_or_restore(
             self._task,
             "forecast",
-            [new_head(self._task) for _ in rows],
+            [unfitted_head(self._task) for _ in rows],
             lambda: fit_location_scale(self._task, rows, "forecast"),
         )
         return list(heads)
