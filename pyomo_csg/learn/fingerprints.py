@@ -66,7 +66,7 @@ def fit_identity(
         "settings": {
             key: _json_value(value) for key, value in asdict(settings).items()
         },
-        "package_versions": _packages(),
+        "versions": _packages(),
         **arguments,
     }
 

@@ -160,7 +160,7 @@ def fit(
         )
         count, found = fitter.fit(scenarios)
     used = {**identity.pop("settings"), **found.comparison.get("settings", {})}
-    del identity["package_versions"]  # it is in the summary itself
+    del identity["versions"]  # it is in the summary itself
     learned = FitResult(
         found.network,
         method,
@@ -171,7 +171,7 @@ def fit(
             "scenarios": count,
             "context_shape": list(history.contexts.shape[1:]),
             "settings": dict(sorted(used.items())),
-            "package_versions": package_versions(),
+            "versions": package_versions(),
             "identity": identity,
             **_told(log, found, seconds),
         },

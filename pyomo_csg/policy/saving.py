@@ -167,7 +167,7 @@ def read_stage_names(path: str | os.PathLike[str]) -> tuple[list[str], list[str]
 def _content(policy: Policy) -> dict[str, Any]:
     learned, two_stage = policy.learned, policy.two_stage
     return {
-        "package_versions": package_versions(),
+        "versions": package_versions(),
         "model": two_stage.model.name,
         "uncertain_params": [p.name for p in two_stage.uncertain_params],
         "first_stage_variables": [v.name for v in two_stage.first_stage_variables],
@@ -291,7 +291,7 @@ def _refuse_model(
 
 def _tell_newer(path: Path, content: Mapping[str, Any]) -> None:
     """Warn of a file that a newer pyomo-csg wrote than the one that reads it."""
-    noted = content.get("package_versions")
+    noted = content.get("versions")
     theirs = str(noted.get(_PACKAGE, "")) if isinstance(noted, dict) else ""
     here = package_versions()[_PACKAGE]
     if _release(theirs) > _release(here):
