@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -89,6 +92,46 @@ class Stats:
         """Add another's counts to these."""
         for name, value in vars(other).items():
             setattr(self, name, getattr(self, name) + value)
+
+
+class Deadline:
+    """One time limit, in seconds, for all the programs that a case takes."""
+
+    def __init__(self, limit: float = math.inf):
+        self._limit = limit
+        self._end = math.inf
+
+    def start(self) -> None:
+        """Start the clock."""
+        self._end = time.perf_counter() + self._limit
+
+    def left(self) -> float:
+        """Return the seconds left, or raise a SolverTrouble."""
+        if self._end == math.inf:
+            return math.inf
+        left = self._end - time.perf_counter()
+        if left <= 0:
+            raise SolverTrouble("time limit")
+        return left
+
+
+@dataclass(frozen=True)
+class SolveContext:
+    """What the solvers of one engine share: counters, HiGHS options and a time limit."""
+
+    stats: Stats = field(default_factory=Stats)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    deadline: Deadline = field(default_factory=Deadline)
+
+    def with_defaults(self, options: Mapping[str, Any]) -> SolveContext:
+        """Return a context with these options where the user set none."""
+        return replace(self, options={**options, **self.options})
+
+    def with_deadline(self) -> SolveContext:
+        """Return a context whose ``time_limit`` holds for a case, not for a program."""
+        options = dict(self.options)
+        limit = float(options.pop("time_limit", math.inf))
+        return SolveContext(self.stats, options, Deadline(limit))
 
 
 @dataclass(frozen=True)

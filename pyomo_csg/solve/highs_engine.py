@@ -11,6 +11,7 @@ from pyomo_csg.solve.compile.assembly import Blocks, evaluate
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import (
     Found,
+    SolveContext,
     Solved,
     SolverTrouble,
     Stats,
@@ -63,13 +64,12 @@ class HighsEngine:
     ):
         self._compiled = compiled
         self._bases = {} if bases is None else bases
-        self._options = options
         self.stats = Stats()
-        context = compiled, self.stats, options
+        self._context = SolveContext(self.stats, options)
         self._recourse: Any = (
-            QuadraticRecourse(*context)
+            QuadraticRecourse(compiled, self._context)
             if compiled.quadratic
-            else RecourseSolver(*context, known)
+            else RecourseSolver(compiled, self._context, known)
         )
         self._strategies: dict[int, Strategy] = {}
         self._linear: dict[int, LinearSolver] = {}
@@ -378,7 +378,7 @@ class HighsEngine:
         return strategy
 
     def _new_strategy(self, count: int) -> Strategy:
-        arguments = (self._compiled, count, self.stats, self._options)
+        arguments = (self._compiled, count, self._context)
         if self._compiled.quadratic:
             return QuadraticSolver(*arguments)
         if self._compiled.integer:
@@ -390,7 +390,7 @@ class HighsEngine:
         """The linear program that gradients are read off."""
         if count not in self._linear:
             self._linear[count] = LinearSolver(
-                self._compiled, count, self.stats, self._options, relaxed=True
+                self._compiled, count, self._context, relaxed=True
             )
         return self._linear[count]
 

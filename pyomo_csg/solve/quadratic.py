@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import highspy
@@ -12,7 +11,7 @@ from scipy import sparse
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, evaluate
 from pyomo_csg.solve.compile.compiler import CompiledModel, hessian_matrix, is_positive
-from pyomo_csg.solve.engine import Found, SolverTrouble, Stats
+from pyomo_csg.solve.engine import Found, SolveContext, SolverTrouble
 from pyomo_csg.solve.lp.highs_program import run_highs
 
 _SLACK = 1e-9
@@ -32,17 +31,12 @@ class QuadraticPrograms:
     Parameters
     ----------
     compiled : CompiledModel
-    stats : Stats
-    options : mapping
-        Of HiGHS.
+    context : SolveContext
     """
 
-    def __init__(
-        self, compiled: CompiledModel, stats: Stats, options: Mapping[str, Any]
-    ):
+    def __init__(self, compiled: CompiledModel, context: SolveContext):
         self._compiled = compiled
-        self._stats = stats
-        self._options = options
+        self._stats, self._options = context.stats, context.options
 
     def hessian(
         self, layout: Layout, blocks: Blocks, weights: np.ndarray
@@ -148,18 +142,16 @@ class QuadraticSolver:
     ----------
     compiled : CompiledModel
     count : int
-    stats : Stats
-    options : mapping
+    context : SolveContext
     """
 
     def __init__(
         self,
         compiled: CompiledModel,
         count: int,
-        stats: Stats,
-        options: Mapping[str, Any],
+        context: SolveContext,
     ):
-        self._programs = QuadraticPrograms(compiled, stats, options)
+        self._programs = QuadraticPrograms(compiled, context)
         self._layout = Layout(compiled, count)
         self._wider = Layout(compiled, count + 1)
 
@@ -205,11 +197,9 @@ class QuadraticSolver:
 class QuadraticRecourse:
     """Costs of decisions under outcomes, each by a quadratic program."""
 
-    def __init__(
-        self, compiled: CompiledModel, stats: Stats, options: Mapping[str, Any]
-    ):
+    def __init__(self, compiled: CompiledModel, context: SolveContext):
         self._compiled = compiled
-        self._programs = QuadraticPrograms(compiled, stats, options)
+        self._programs = QuadraticPrograms(compiled, context)
         self._layout = Layout(compiled, 1)
 
     def costs(

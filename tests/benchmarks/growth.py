@@ -11,7 +11,7 @@ import pyomo_csg as csg
 from models import cep1, cvar_portfolio, mnv, newsvendor, sslp
 from pyomo_csg.solve.compile.assembly import evaluate
 from pyomo_csg.solve.compile.compiler import compile_model
-from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.engine import SolveContext
 from pyomo_csg.solve.mip.integer_solver import IntegerSolver
 from tests.benchmarks.oracle import cpu, heading, pairs, row
 
@@ -58,7 +58,7 @@ def branching(limit=60.0):
         cells, values = [], []
         for method in WAYS.values():
             strategy = IntegerSolver(
-                compiled, k, Stats(), {"time_limit": limit}, method
+                compiled, k, SolveContext(options={"time_limit": limit}), method
             )
             seconds, solved = cpu(strategy.solve_many, blocks, weights)
             late = len(solved.troubles)

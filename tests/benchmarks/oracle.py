@@ -18,7 +18,7 @@ import numpy as np
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, mnv, newsvendor, sslp
 from pyomo_csg.solve.compile.compiler import compile_model
-from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.engine import SolveContext
 from pyomo_csg.solve.lp.recourse_costs import RecourseSolver
 from pyomo_csg.solve.pyomo_solvers.appsi_engine import AppsiEngine
 from tests.benchmarks.clock import CALLS, OURS, RUN, Clock
@@ -198,10 +198,10 @@ def costs():
     fast, loop = [], []
     for _ in range(5):
         seconds, (answers, _) = cpu(
-            RecourseSolver(compiled, Stats(), {}).costs, ys, omegas
+            RecourseSolver(compiled, SolveContext()).costs, ys, omegas
         )
         fast.append(seconds / len(ys))
-        solver = RecourseSolver(compiled, Stats(), {})
+        solver = RecourseSolver(compiled, SolveContext())
         solver.caches = False
         seconds, (reference, _) = cpu(solver.costs, ys[:2000], omegas[:2000])
         loop.append(seconds / 2000)

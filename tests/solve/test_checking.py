@@ -10,7 +10,7 @@ import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
 from pyomo_csg.solve.compile.assembly import Arrays, Layout, evaluate
 from pyomo_csg.solve.compile.compiler import compile_model
-from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.engine import SolveContext
 from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.highs_program import HighsProgram
 from pyomo_csg.stages import TwoStageModel
@@ -30,7 +30,7 @@ def solved(name, cases=8, count=4):
     layout = Layout(compiled, count)
     weights = np.full((cases, count), 1 / count)
     stack = layout.stack(evaluate(compiled, outcomes), weights)
-    program = HighsProgram(layout, Stats(), {}, relaxed=True)
+    program = HighsProgram(layout, SolveContext(), relaxed=True)
     found = []
     for arrays in stack:
         program.load(arrays)

@@ -10,14 +10,13 @@ import pyomo_csg as csg
 from models import cvar_portfolio, mnv, sslp
 from pyomo_csg.solve.compile.assembly import Layout, evaluate
 from pyomo_csg.solve.compile.compiler import compile_model
-from pyomo_csg.solve.engine import SolverTrouble, Stats
+from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Stats
 from pyomo_csg.solve.mip import integer_solver
 from pyomo_csg.solve.mip.first_stage_tree import FirstStageTree
 from pyomo_csg.solve.mip.fixed_integers import CostLimit, ScenarioRecourse
 from pyomo_csg.solve.mip.integer_solver import IntegerSolver
 from pyomo_csg.solve.mip.mip_program import (
     CutLayout,
-    Deadline,
     MipProgram,
     SearchLayout,
     check_cut,
@@ -38,7 +37,9 @@ class Solver:
     def __init__(self, model, count, method=None, **options):
         self.compiled = compile_model(csg.TwoStageModel(model))
         self.stats = Stats()
-        self.strategy = IntegerSolver(self.compiled, count, self.stats, options, method)
+        self.strategy = IntegerSolver(
+            self.compiled, count, SolveContext(self.stats, options), method
+        )
 
     def solve(self, scenarios, weights=None):
         scenarios = np.asarray(scenarios, float)
@@ -236,7 +237,7 @@ def test_every_way_agrees_with_the_pyomo_programs_on_random_programs(seed):
 def test_a_program_stopped_above_a_cost_is_solved_again_without():
     compiled = compile_model(csg.TwoStageModel(mnv.build()))
     layout = Layout(compiled, 3)
-    program = MipProgram(layout, Stats(), {}, Deadline())
+    program = MipProgram(layout, SolveContext())
     demands = mnv.sample(3, seed=6)[1]
     arrays = layout.arrays(evaluate(compiled, demands), np.full(3, 1 / 3))
     optimum = program.search(arrays)
@@ -251,7 +252,7 @@ def test_a_program_stopped_above_a_cost_is_solved_again_without():
 @pytest.mark.parametrize("weights", [[0.5, 0.5], [0.9, 0.1], [1.0, 0.0]])
 def test_recourse_that_costs_more_than_a_limit_is_not_looked_for(weights):
     compiled = compile_model(csg.TwoStageModel(sslp.build(3, 8)))
-    reaction = ScenarioRecourse(compiled, Stats(), {}, Deadline())
+    reaction = ScenarioRecourse(compiled, SolveContext())
     blocks, decision = evaluate(compiled, sslp.scenarios(2, 8)), np.array([1.0, 1, 0])
     costs = reaction.to(blocks, decision).bound
     weights, least = np.array(weights), weights * (costs - 3.0)

@@ -7,7 +7,6 @@ depend on the decision: for each of them a linear program on the face is solved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +22,7 @@ from pyomo_csg.solve.compile.assembly import (
     Stack,
 )
 from pyomo_csg.solve.compile.compiler import CompiledModel
-from pyomo_csg.solve.engine import Found, SolverTrouble, Stats, Troubles
+from pyomo_csg.solve.engine import Found, SolveContext, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.highs_program import (
     PRIMAL_SIMPLEX,
@@ -98,17 +97,15 @@ class FaceProgram:
     ----------
     layout : Layout
         Of a program whose first columns and rows are those of zeta-SAA.
-    stats : Stats
-    options : mapping
-        Of HiGHS.
+    context : SolveContext
     """
 
-    def __init__(self, layout: Layout, stats: Stats, options: Mapping[str, Any]):
-        lean = {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX, **options}
-        self.careful = RescaledSolver(
-            layout, CertificateChecker(layout), stats, options
+    def __init__(self, layout: Layout, context: SolveContext):
+        lean = {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX}
+        self.careful = RescaledSolver(layout, CertificateChecker(layout), context)
+        self.program = HighsProgram(
+            layout, context.with_defaults(lean), relaxed=True, scaled=True
         )
-        self.program = HighsProgram(layout, stats, lean, relaxed=True, scaled=True)
 
     def best(self, found: Found, saa: Arrays, arrays: Arrays, basis: Any) -> np.ndarray:
         """Return the best point on a face.
@@ -146,20 +143,17 @@ class FaceSearch:
     compiled : CompiledModel
     count : int
         How many scenarios there are.
-    stats : Stats
-    options : mapping
-        Of HiGHS.
+    context : SolveContext
     """
 
     def __init__(
         self,
         compiled: CompiledModel,
         count: int,
-        stats: Stats,
-        options: Mapping[str, Any],
+        context: SolveContext,
     ):
         self._layout = SearchLayout(compiled, count)
-        self._face = FaceProgram(self._layout, stats, options)
+        self._face = FaceProgram(self._layout, context)
         self._outcome_basis: tuple[list, list] | None = None
 
     def search(
@@ -264,15 +258,13 @@ class PessimisticSearch:
     ----------
     layout : Layout
         Of zeta-SAA.
-    stats : Stats
-    options : mapping
-        Of HiGHS.
+    context : SolveContext
     """
 
-    def __init__(self, layout: Layout, stats: Stats, options: Mapping[str, Any]):
+    def __init__(self, layout: Layout, context: SolveContext):
         self._compiled, self._layout = layout.compiled, layout
         self._recourse = RecourseLayout(layout.compiled)
-        self._face = FaceProgram(layout, stats, options)
+        self._face = FaceProgram(layout, context)
         self._known: dict[bytes, VerticesAndRays] = {}
 
     def search(self, found: Found, saa: Arrays, outcome: Blocks, basis: Any) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.solve.compile.assembly import Arrays, Shape
-from pyomo_csg.solve.engine import SolverTrouble, Stats
+from pyomo_csg.solve.engine import SolveContext, SolverTrouble
 
 
 class SolutionBuffer:
@@ -181,10 +181,8 @@ class HighsProgram:
     ----------
     layout : Shape
         Such as a :class:`~pyomo_csg.solve.compile.assembly.Layout`.
-    stats : Stats
-        Where solves are counted.
-    options : mapping
-        Of HiGHS, on top of exact tolerances and one thread.
+    context : SolveContext
+        Its options come on top of exact tolerances and one thread.
     relaxed : bool, optional
         Whether integer variables are taken as continuous.
     scaled : bool, optional
@@ -194,13 +192,12 @@ class HighsProgram:
     def __init__(
         self,
         layout: Shape,
-        stats: Stats,
-        options: Mapping[str, Any],
+        context: SolveContext,
         relaxed: bool = False,
         scaled: bool = False,
     ):
         self.layout = layout
-        self._stats = stats
+        self._stats, options = context.stats, context.options
         self._highs: Any = highspy.Highs()
         for name, value in {**_EXACT, **options}.items():
             self._highs.setOptionValue(name, value)

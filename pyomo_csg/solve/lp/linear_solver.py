@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Blocks, Layout, Stack, held_at
 from pyomo_csg.solve.compile.compiler import CompiledModel
-from pyomo_csg.solve.engine import Found, Solved, SolverTrouble, Stats, Troubles
+from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.face_search import FaceSearch, PessimisticSearch, is_unique
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, SolutionBuffer
@@ -53,9 +52,7 @@ class LinearSolver:
         Without integer variables or quadratic terms.
     count : int
         How many scenarios there are.
-    stats : Stats
-    options : mapping
-        Of HiGHS.
+    context : SolveContext
     relaxed : bool, optional
         Whether to take integer variables as continuous.
     bases : dict, optional
@@ -66,18 +63,19 @@ class LinearSolver:
         self,
         compiled: CompiledModel,
         count: int,
-        stats: Stats,
-        options: Mapping[str, Any],
+        context: SolveContext,
         relaxed: bool = False,
         bases: dict[int, Any] | None = None,
     ):
         self.layout = Layout(compiled, count)
-        lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX, **options}
-        self.program = HighsProgram(self.layout, stats, lean, relaxed, scaled=True)
+        lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX}
+        self.program = HighsProgram(
+            self.layout, context.with_defaults(lean), relaxed, scaled=True
+        )
         self._checker = CertificateChecker(self.layout)
-        self._careful = RescaledSolver(self.layout, self._checker, stats, options)
-        self._face = cache(lambda: FaceSearch(compiled, count, stats, options))
-        self._worst = cache(lambda: PessimisticSearch(self.layout, stats, options))
+        self._careful = RescaledSolver(self.layout, self._checker, context)
+        self._face = cache(lambda: FaceSearch(compiled, count, context))
+        self._worst = cache(lambda: PessimisticSearch(self.layout, context))
         self._bases = {} if bases is None else bases
 
     def solve(

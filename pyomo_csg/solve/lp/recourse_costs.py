@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import highspy
 import numpy as np
@@ -19,7 +18,7 @@ from pyomo_csg.solve.compile.assembly import (
     held_at,
 )
 from pyomo_csg.solve.compile.compiler import CompiledModel
-from pyomo_csg.solve.engine import SolverTrouble, Stats, bad_data
+from pyomo_csg.solve.engine import SolveContext, SolverTrouble, bad_data
 from pyomo_csg.solve.lp.basis_cache import Basis, Sides
 from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.highs_program import (
@@ -30,7 +29,7 @@ from pyomo_csg.solve.lp.highs_program import (
 )
 from pyomo_csg.solve.lp.rescaling import RescaledSolver
 from pyomo_csg.solve.lp.sensitivity import basic_variables, is_degenerate
-from pyomo_csg.solve.mip.mip_program import Deadline, MipProgram
+from pyomo_csg.solve.mip.mip_program import MipProgram
 
 _MOST_BASES = 512
 _MOST_NUMBERS = 1_000_000  # in the bases that engines hand to each other
@@ -90,9 +89,7 @@ class RecourseSolver:
     Parameters
     ----------
     compiled : CompiledModel
-    stats : Stats
-    options : mapping
-        Of HiGHS.
+    context : SolveContext
     known : sequence of Basis, optional
         Bases that were optimal for others of the model's cases.
     """
@@ -100,20 +97,18 @@ class RecourseSolver:
     def __init__(
         self,
         compiled: CompiledModel,
-        stats: Stats,
-        options: Mapping[str, Any],
+        context: SolveContext,
         known: Sequence[Basis] = (),
     ):
         self._compiled = compiled
-        self._stats = stats
-        self._options = options
+        self._context, self._stats = context, context.stats
         self.layout = RecourseLayout(compiled)
-        lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX, **options}
+        lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX}
         self._program = HighsProgram(
-            self.layout, stats, lean, relaxed=True, scaled=True
+            self.layout, context.with_defaults(lean), relaxed=True, scaled=True
         )
         self._checker = CertificateChecker(self.layout)
-        self._careful = RescaledSolver(self.layout, self._checker, stats, options)
+        self._careful = RescaledSolver(self.layout, self._checker, context)
         self._whole = compiled.integer_recourse
         self.caches = (
             not self._whole
@@ -194,9 +189,9 @@ class RecourseSolver:
 
     @cached_property
     def _integer_program(self) -> MipProgram:
-        options = dict(self._options)
-        self._deadline = Deadline(float(options.pop("time_limit", math.inf)))
-        return MipProgram(self.layout, self._stats, options, self._deadline)
+        context = self._context.with_deadline()
+        self._deadline = context.deadline
+        return MipProgram(self.layout, context)
 
     def _fixed_costs(self, decisions: np.ndarray, blocks: Blocks) -> np.ndarray:
         """Return h(y) and what q charges for the decision itself."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
-from pyomo_csg.solve.engine import SolverTrouble, Stats, Troubles
+from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.certificates import Certificate, CertificateChecker
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, PRIMAL_SIMPLEX, HighsProgram
 
@@ -33,9 +33,7 @@ class RescaledSolver:
     ----------
     layout : Shape
     checker : Checker
-    stats : Stats
-    options : mapping
-        Of HiGHS.
+    context : SolveContext
 
     Attributes
     ----------
@@ -46,11 +44,10 @@ class RescaledSolver:
         self,
         layout: Shape,
         checker: CertificateChecker,
-        stats: Stats,
-        options: Mapping[str, Any],
+        context: SolveContext,
     ):
         self._layout, self.checker = layout, checker
-        self._stats, self._options = stats, options
+        self._context = context
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
 
     def settled(
@@ -145,8 +142,8 @@ class RescaledSolver:
         spent = float(np.abs(arrays.cost * x).sum())
         spent = spent or float(np.abs(arrays.cost * column).max(initial=0.0)) or 1.0
         price = float(_power(1 / spent))
-        options = {**way, **_TIGHT, **self._options}
-        program = HighsProgram(self._layout, self._stats, options, relaxed=True)
+        context = self._context.with_defaults({**way, **_TIGHT})
+        program = HighsProgram(self._layout, context, relaxed=True)
         try:
             program.load(self._in_units(arrays, row, column, price))
             program.run()

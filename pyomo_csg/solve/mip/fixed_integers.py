@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, RecourseLayout
 from pyomo_csg.solve.compile.compiler import CompiledModel
-from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.engine import SolveContext
 from pyomo_csg.solve.mip.first_stage_tree import Node
-from pyomo_csg.solve.mip.mip_program import (
-    Deadline,
-    MipProgram,
-    MipResult,
-    cost_tolerance,
-)
+from pyomo_csg.solve.mip.mip_program import MipProgram, MipResult, cost_tolerance
 
 _MANY = 50
 _ROUNDS = 3
@@ -31,14 +24,14 @@ _LITE = {
 _NO_SUBPROGRAMS = {"mip_heuristic_run_rins": False, "mip_heuristic_run_rens": False}
 
 
-def fixed_integer_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def fixed_integer_context(context: SolveContext) -> SolveContext:
     """Return options that suit a leaf, under those of the user.
 
     A leaf's start is mostly optimal, so that only the proof is left. With a gap better
     points count as much as better bounds, and subprograms find them.
     """
-    lite = _LITE if options.get("mip_rel_gap") else {**_LITE, **_NO_SUBPROGRAMS}
-    return {**lite, **options}
+    has_gap = context.options.get("mip_rel_gap")
+    return context.with_defaults(_LITE if has_gap else {**_LITE, **_NO_SUBPROGRAMS})
 
 
 class FixedIntegerSolver:
@@ -47,28 +40,21 @@ class FixedIntegerSolver:
     Parameters
     ----------
     layout : Layout
-    stats : Stats
-    options : mapping
-        Of HiGHS.
-    deadline : Deadline
+    context : SolveContext
     reaction : Reaction
     """
 
     def __init__(
         self,
         layout: Layout,
-        stats: Stats,
-        options: Mapping[str, Any],
-        deadline: Deadline,
+        context: SolveContext,
         reaction: ScenarioRecourse,
     ):
         self._layout, self._reaction = layout, reaction
         self._is_decision = bool(layout.compiled.first.integer.all())
         # With few integers HiGHS is done before a start is found.
         self._wants_start = int(layout.integer[layout.n1 :].sum()) >= _MANY
-        self._program = MipProgram(
-            layout, stats, fixed_integer_options(options), deadline
-        )
+        self._program = MipProgram(layout, fixed_integer_context(context))
 
     def solve(
         self,
@@ -177,21 +163,16 @@ class ScenarioRecourse:
     Parameters
     ----------
     compiled : CompiledModel
-    stats : Stats
-    options : mapping
-        Of HiGHS.
-    deadline : Deadline
+    context : SolveContext
     """
 
     def __init__(
         self,
         compiled: CompiledModel,
-        stats: Stats,
-        options: Mapping[str, Any],
-        deadline: Deadline,
+        context: SolveContext,
     ):
         self._layout = RecourseLayout(compiled)
-        self._program = MipProgram(self._layout, stats, options, deadline)
+        self._program = MipProgram(self._layout, context)
 
     def to(
         self, blocks: Blocks, decision: np.ndarray, limit: CostLimit | None = None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack
 from pyomo_csg.solve.compile.compiler import CompiledModel
-from pyomo_csg.solve.engine import Found, Solved, SolverTrouble, Stats, Troubles
+from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
 from pyomo_csg.solve.mip.first_stage_tree import (
     FirstStageTree,
     Node,
@@ -22,9 +19,9 @@ from pyomo_csg.solve.mip.first_stage_tree import (
 from pyomo_csg.solve.mip.fixed_integers import (
     FixedIntegerSolver,
     ScenarioRecourse,
-    fixed_integer_options,
+    fixed_integer_context,
 )
-from pyomo_csg.solve.mip.mip_program import Deadline, MipProgram, Relaxation
+from pyomo_csg.solve.mip.mip_program import MipProgram, Relaxation
 from pyomo_csg.solve.mip.rounding import Rounder
 from pyomo_csg.solve.mip.tie_search import Optimum, TieSearch
 
@@ -94,9 +91,8 @@ class IntegerSolver:
         With integer variables and a linear objective.
     count : int
         How many scenarios there are.
-    stats : Stats
-    options : mapping
-        Of HiGHS. With ``mip_rel_gap`` the value is that of the best point found, the
+    context : SolveContext
+        With ``mip_rel_gap`` the value is that of the best point found, the
         bound is what is proven, and Opt-Search looks around that point only.
         ``time_limit`` is for a call of ``solve`` or ``search``; where it stops one of
         :meth:`solve_many`'s cases, the best point found by then comes with the trouble.
@@ -109,18 +105,17 @@ class IntegerSolver:
         self,
         compiled: CompiledModel,
         count: int,
-        stats: Stats,
-        options: Mapping[str, Any],
+        context: SolveContext,
         method: str | None = None,
     ):
-        self._compiled, self._count, self._stats = compiled, count, stats
-        self._options = dict(options)
-        self._deadline = Deadline(float(self._options.pop("time_limit", math.inf)))
+        self._compiled, self._count, self._stats = compiled, count, context.stats
+        self._context = context = context.with_deadline()
+        self._deadline = context.deadline
         self._layout = Layout(compiled, count)
         self._rounder = Rounder(self._layout)
-        self._reaction = ScenarioRecourse(compiled, *self._context)
-        relaxation = Relaxation(self._layout, *self._context)
-        gap = float(self._options.get("mip_rel_gap", 0.0))
+        self._reaction = ScenarioRecourse(compiled, self._context)
+        relaxation = Relaxation(self._layout, self._context)
+        gap = float(context.options.get("mip_rel_gap", 0.0))
         self._tree = FirstStageTree(self._layout, relaxation, self._rounder, gap)
         few = 1 <= compiled.first.integer.sum() <= _MOST_INTEGERS
         self.relaxes = method in (None, "relaxation")
@@ -242,41 +237,28 @@ class IntegerSolver:
         return self._tree.grow(arrays, root, leaf, _MOST_RELAXATIONS)
 
     @property
-    def _context(self) -> tuple[Stats, Mapping[str, Any], Deadline]:
-        return self._stats, self._options, self._deadline
-
-    @property
-    def _whole_options(self) -> Mapping[str, Any]:
+    def _whole_context(self) -> SolveContext:
         lean = {} if self._compiled.integer_recourse else _LEAN
-        return {**lean, **self._options}
+        return self._context.with_defaults(lean)
 
     @cached_property
     def _leaves(self) -> FixedIntegerSolver:
-        return FixedIntegerSolver(self._layout, *self._context, self._reaction)
+        return FixedIntegerSolver(self._layout, self._context, self._reaction)
 
     @cached_property
     def _whole_program(self) -> MipProgram:
-        return MipProgram(
-            self._layout, self._stats, self._whole_options, self._deadline
-        )
+        return MipProgram(self._layout, self._whole_context)
 
     @cached_property
     def _leaf_search(self) -> TieSearch:
-        return self._new_search(fixed_integer_options(self._options))
+        return self._new_search(fixed_integer_context(self._context))
 
     @cached_property
     def _whole_search(self) -> TieSearch:
-        return self._new_search(self._whole_options)
+        return self._new_search(self._whole_context)
 
-    def _new_search(self, options: Mapping[str, Any]) -> TieSearch:
-        return TieSearch(
-            self._compiled,
-            self._count,
-            self._stats,
-            options,
-            self._deadline,
-            self._reaction,
-        )
+    def _new_search(self, context: SolveContext) -> TieSearch:
+        return TieSearch(self._compiled, self._count, context, self._reaction)
 
 
 def _found(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +19,7 @@ from pyomo_csg.solve.compile.assembly import (
     held_at,
 )
 from pyomo_csg.solve.compile.compiler import CompiledModel
-from pyomo_csg.solve.engine import SolverTrouble, Stats
+from pyomo_csg.solve.engine import SolveContext, SolverTrouble
 from pyomo_csg.solve.executors import stop_of_thread
 from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.highs_program import HighsProgram, status_trouble
@@ -36,43 +34,13 @@ _OPTIMAL = 1e-9  # by so much a point may miss what is proven, beside the gap
 _EXACT = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "mip_feasibility_tolerance": 1e-9}
 
 
-class Deadline:
-    """One time limit for all the programs that a case takes.
-
-    Parameters
-    ----------
-    limit : float, optional
-        In seconds.
-    """
-
-    def __init__(self, limit: float = math.inf):
-        self._limit = limit
-        self._end = math.inf
-
-    def start(self) -> None:
-        """Start the clock."""
-        self._end = time.perf_counter() + self._limit
-
-    def left(self) -> float:
-        """Return the seconds left, or raise a SolverTrouble."""
-        if self._end == math.inf:
-            return math.inf
-        left = self._end - time.perf_counter()
-        if left <= 0:
-            raise SolverTrouble("time limit")
-        return left
-
-
 class TimedProgram(HighsProgram):
     """A program that keeps a deadline.
 
     Parameters
     ----------
     layout : Shape
-    stats : Stats
-    options : mapping
-        Of HiGHS.
-    deadline : Deadline
+    context : SolveContext
     relaxed : bool, optional
         Whether integer variables are taken as continuous.
     """
@@ -80,13 +48,11 @@ class TimedProgram(HighsProgram):
     def __init__(
         self,
         layout: Shape,
-        stats: Stats,
-        options: Mapping[str, Any],
-        deadline: Deadline,
+        context: SolveContext,
         relaxed: bool = False,
     ):
-        super().__init__(layout, stats, options, relaxed, scaled=relaxed)
-        self._deadline = deadline
+        super().__init__(layout, context, relaxed, scaled=relaxed)
+        self._deadline = context.deadline
 
     def attempt(self, arrays: Arrays, basis: Any = None) -> bool:
         """Solve, from a basis if there is one; say whether the program is feasible."""
@@ -119,14 +85,10 @@ class Relaxation(TimedProgram):
     def __init__(
         self,
         layout: Shape,
-        stats: Stats,
-        options: Mapping[str, Any],
-        deadline: Deadline,
+        context: SolveContext,
     ):
-        super().__init__(layout, stats, {**_RELAXED, **options}, deadline, relaxed=True)
-        self.careful = RescaledSolver(
-            layout, CertificateChecker(layout), stats, options
-        )
+        super().__init__(layout, context.with_defaults(_RELAXED), relaxed=True)
+        self.careful = RescaledSolver(layout, CertificateChecker(layout), context)
 
     def optimum(self) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
         """Return the point just found, checked, and the duals of columns and rows."""
@@ -160,12 +122,10 @@ class MipProgram(TimedProgram):
     def __init__(
         self,
         layout: Shape,
-        stats: Stats,
-        options: Mapping[str, Any],
-        deadline: Deadline,
+        context: SolveContext,
     ):
-        super().__init__(layout, stats, {**_EXACT, **options}, deadline)
-        self._context = stats, options, deadline
+        super().__init__(layout, context.with_defaults(_EXACT))
+        self._context, options = context, context.options
         self._checker = CertificateChecker(layout)
         self._highest = math.inf
         self._highs.cbMipInterrupt += self._watch
@@ -287,7 +247,7 @@ class MipProgram(TimedProgram):
 
     @cached_property
     def _relaxation(self) -> Relaxation:
-        return Relaxation(self.layout, *self._context)
+        return Relaxation(self.layout, self._context)
 
 
 _SLACK = 1e-9

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Stack
 from pyomo_csg.solve.compile.compiler import CompiledModel
-from pyomo_csg.solve.engine import SolverTrouble, Stats, Troubles
+from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.face_search import restrict_to_face
 from pyomo_csg.solve.lp.highs_program import SolutionBuffer
 from pyomo_csg.solve.mip.first_stage_tree import Region, restrict_each, restrict_to
 from pyomo_csg.solve.mip.fixed_integers import ScenarioRecourse
 from pyomo_csg.solve.mip.mip_program import (
     CutLayout,
-    Deadline,
     MipProgram,
     Relaxation,
     SearchLayout,
@@ -72,10 +69,7 @@ class TieSearch:
     compiled : CompiledModel
     count : int
         How many scenarios there are.
-    stats : Stats
-    options : mapping
-        Of HiGHS.
-    deadline : Deadline
+    context : SolveContext
     reaction : Reaction
     """
 
@@ -83,15 +77,12 @@ class TieSearch:
         self,
         compiled: CompiledModel,
         count: int,
-        stats: Stats,
-        options: Mapping[str, Any],
-        deadline: Deadline,
+        context: SolveContext,
         reaction: ScenarioRecourse,
     ):
-        self._compiled, self._count, self._stats = compiled, count, stats
-        self._context = stats, options, deadline
-        self._deadline = deadline
-        self._gap = float(options.get("mip_rel_gap", 0.0))
+        self._compiled, self._count, self._stats = compiled, count, context.stats
+        self._context, self._deadline = context, context.deadline
+        self._gap = float(context.options.get("mip_rel_gap", 0.0))
         self._integers = np.flatnonzero(compiled.first.integer)
         self._layout = SearchLayout(compiled, count)
         self._reaction = reaction
@@ -228,7 +219,7 @@ class TieSearch:
 
     @cached_property
     def _face_program(self) -> Relaxation:
-        return Relaxation(self._layout, *self._context)
+        return Relaxation(self._layout, self._context)
 
     @cached_property
     def _cut_layout(self) -> CutLayout:
@@ -236,7 +227,7 @@ class TieSearch:
 
     @cached_property
     def _cut_program(self) -> MipProgram:
-        return MipProgram(self._cut_layout, *self._context)
+        return MipProgram(self._cut_layout, self._context)
 
 
 def _reaches(bound: float, cost: float) -> bool:
