@@ -1,33 +1,104 @@
-"""What an option may be, and the words that refuse it where it is something else."""
+"""Validate the arguments of public calls: collect every problem, then raise once."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
+from pyomo_csg.errors import DataError, ProblemsError
+
 METHODS = ("auto", "mmd", "static", "dynamic", "direct")  # of csg.fit
-MOST_SEED = 2**32 - 1  # of scikit-learn
+MAX_SEED = 2**32 - 1  # the largest that scikit-learn accepts
+MAX_LISTED = 50
+
+
+class Problems:
+    """The problems that one public call finds, raised together as one error.
+
+    ``subject`` is the first line of the error; ``error`` is its class. Code that raises
+    a :class:`DataError` of its own takes part through :meth:`check`.
+    """
+
+    def __init__(
+        self,
+        subject: str,
+        error: type[ProblemsError] = DataError,
+        limit: int = MAX_LISTED,
+    ):
+        self._subject = subject
+        self._error = error
+        self._limit = limit
+        self._found: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(self, *problems: str) -> None:
+        """Record problems."""
+        self._found += problems
+
+    def add_for(self, argument: str, *problems: str) -> None:
+        """Record problems of one argument."""
+        self._found += [f"{argument}: {problem}" for problem in problems]
+
+    def check(self, argument: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return ``function(*args)``, or record its problems and return None."""
+        try:
+            return function(*args)
+        except DataError as error:
+            self.add_for(argument, *error.problems)
+            return None
+
+    def check_counts(self, **counts: Any) -> None:
+        """Record the arguments that are not integers of at least 1."""
+        self.add(*whole_problems(**counts))
+
+    def check_seed(self, seed: Any) -> None:
+        """Record a seed that scikit-learn would not accept."""
+        self.add(*seed_problems(seed))
+
+    def check_fractions(self, **fractions: Any) -> None:
+        """Record the arguments that are not strictly between 0 and 1."""
+        self.add(*share_problems(**fractions))
+
+    def check_nonnegative(self, **numbers: Any) -> None:
+        """Record the arguments that are not numbers of at least 0."""
+        self.add(*size_problems(**numbers))
+
+    def check_positive(self, **numbers: Any) -> None:
+        """Record the arguments that are not numbers above 0."""
+        self.add(*positive_problems(**numbers))
+
+    def raise_any(self) -> None:
+        """Raise what was recorded, if anything; very long lists are cut short."""
+        if not self._found:
+            return
+        shown = self._found[: self._limit]
+        if (more := len(self._found) - self._limit) > 0:
+            shown.append(f"... and {more} more")
+        raise self._error(self._subject, shown)
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """Say if it is a whole number: no bool, and no float that happens to be one."""
+    """Return True for an integer; a bool or a float such as 2.0 is none."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Say if it is a finite number: no bool, and no text that reads like one."""
+    """Return True for a finite number; a bool or text is none."""
     real = isinstance(value, Real) and not isinstance(value, bool)
     return real and -math.inf < value < math.inf
 
 
 def is_one_of(value: Any, choices: tuple[str, ...]) -> bool:
-    """Say if it is one of some words; of arrays, ``in`` would say something else."""
+    """Return True for one of some words; unlike ``in``, it is safe for arrays."""
     return isinstance(value, str) and value in choices
 
 
 def whole_problems(**counts: Any) -> list[str]:
-    """Say which of some arguments are no whole numbers from 1 up."""
+    """Describe the arguments that are not integers of at least 1."""
     return [
         f"{name} is {count!r:.80}; give a whole number from 1 up"
         for name, count in counts.items()
@@ -36,14 +107,14 @@ def whole_problems(**counts: Any) -> list[str]:
 
 
 def seed_problems(seed: Any) -> list[str]:
-    """Say what is wrong with a seed, if anything is."""
-    if is_whole(seed) and 0 <= seed <= MOST_SEED:
+    """Describe what is wrong with a seed, if anything."""
+    if is_whole(seed) and 0 <= seed <= MAX_SEED:
         return []
-    return [f"seed is {seed!r:.80}; give a whole number from 0 to {MOST_SEED}"]
+    return [f"seed is {seed!r:.80}; give a whole number from 0 to {MAX_SEED}"]
 
 
 def share_problems(**shares: Any) -> list[str]:
-    """Say which of some arguments are not between 0 and 1."""
+    """Describe the arguments that are not strictly between 0 and 1."""
     return [
         f"{name} is {share!r:.80}; give a number between 0 and 1"
         for name, share in shares.items()
@@ -52,7 +123,7 @@ def share_problems(**shares: Any) -> list[str]:
 
 
 def size_problems(**sizes: Any) -> list[str]:
-    """Say which of some arguments are no numbers from 0 up."""
+    """Describe the arguments that are not numbers of at least 0."""
     return [
         f"{name} is {size!r:.80}; give a number from 0 up"
         for name, size in sizes.items()
@@ -61,7 +132,7 @@ def size_problems(**sizes: Any) -> list[str]:
 
 
 def positive_problems(**sizes: Any) -> list[str]:
-    """Say which of some arguments are no numbers above 0."""
+    """Describe the arguments that are not numbers above 0."""
     return [
         f"{name} is {size!r:.80}; give a number above 0"
         for name, size in sizes.items()

@@ -20,7 +20,7 @@ from pyomo_csg.learn.columns import ENCODINGS
 from pyomo_csg.learn.history import read_history
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.annotation import UNCERTAIN, annotated
+from pyomo_csg.stages.annotation import UNCERTAIN, read_annotation
 
 if TYPE_CHECKING:
     from pyomo_csg.evaluation.comparison import Comparison
@@ -106,7 +106,7 @@ class _Marked:
 
     @classmethod
     def of(cls, model: BlockData | None) -> _Marked | None:
-        params = None if model is None else annotated(model, UNCERTAIN)
+        params = None if model is None else read_annotation(model, UNCERTAIN)
         return cls(model, params) if params else None
 
 

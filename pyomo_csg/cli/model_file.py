@@ -19,7 +19,7 @@ from pyomo.core.base.var import Var
 
 from pyomo_csg.errors import AnnotationError, ModelError, shortlist
 from pyomo_csg.stages import annotate
-from pyomo_csg.stages.annotation import is_annotated, refuse_unbuilt
+from pyomo_csg.stages.annotation import check_constructed, is_annotated
 
 _NO_MODEL = (
     "it has neither a function build() or pyomo_create_model() nor an object model"
@@ -72,7 +72,7 @@ def load_model(
             uncertain_params=_matching(model, Param, uncertain),
         )
     elif not is_annotated(model):
-        refuse_unbuilt(model)
+        check_constructed(model)
         if otherwise is None:
             raise _unmarked(model, path)
         annotate(

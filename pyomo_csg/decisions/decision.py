@@ -11,7 +11,7 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.stages.annotation import refuse_unbuilt
+from pyomo_csg.stages.annotation import check_constructed
 
 _TOLERANCE = 1e-5
 _MAX_ROWS = 20  # printed
@@ -82,7 +82,7 @@ class Decision(Mapping[str, float]):
             If variables are missing, fixed at another value, or integer where the
             decision is not.
         """
-        refuse_unbuilt(model)
+        check_constructed(model)
         found = {name: model.find_component(name) for name in self.names}
         missing = [name for name, v in found.items() if not _is_variable(v)]
         problems = []

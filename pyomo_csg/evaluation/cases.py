@@ -13,8 +13,8 @@ from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.inputs import Doors, scenario_array, weight_vector
-from pyomo_csg.validation import size_problems
+from pyomo_csg.stages.inputs import scenario_array, weight_vector
+from pyomo_csg.validation import Problems, size_problems
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,16 +91,16 @@ def checked(
     DataError
         Listing all that is wrong with the policies, the cases and the reference.
     """
-    doors = Doors(_SUBJECT)
+    problems = Problems(_SUBJECT)
     for name, policy in policies.items():
         for problem in _strangeness(two_stage, policy):
-            doors.refuse(f"policies[{name!r}]", problem)
+            problems.add_for(f"policies[{name!r}]", problem)
     cases = list(cases) if isinstance(cases, Iterable) else []
     if not cases:
-        doors.refuse("cases", "none were given; give a list of csg.Case")
-    sound = [_case(doors, two_stage, i, case) for i, case in enumerate(cases)]
-    values = doors.check("reference", _values, reference, len(cases))
-    doors.close()
+        problems.add_for("cases", "none were given; give a list of csg.Case")
+    sound = [_case(problems, two_stage, i, case) for i, case in enumerate(cases)]
+    values = problems.check("reference", _values, reference, len(cases))
+    problems.raise_any()
     return [case for case in sound if case is not None], values
 
 
@@ -124,14 +124,20 @@ def _strangeness(two_stage: TwoStageModel, policy: Any) -> Iterator[str]:
             )
 
 
-def _case(doors: Doors, two_stage: TwoStageModel, i: int, case: Any) -> Case | None:
+def _case(
+    problems: Problems, two_stage: TwoStageModel, i: int, case: Any
+) -> Case | None:
     if not isinstance(case, Case):
-        doors.refuse(f"cases[{i}]", f"{type(case).__name__} was given, not a csg.Case")
+        problems.add_for(
+            f"cases[{i}]", f"{type(case).__name__} was given, not a csg.Case"
+        )
         return None
-    outcomes = doors.check(
+    outcomes = problems.check(
         f"cases[{i}].outcomes", scenario_array, two_stage, case.outcomes
     )
-    weights = doors.check(f"cases[{i}].weights", weight_vector, case.weights, outcomes)
+    weights = problems.check(
+        f"cases[{i}].weights", weight_vector, case.weights, outcomes
+    )
     if outcomes is None or weights is None:
         return None
     likely = weights > 0

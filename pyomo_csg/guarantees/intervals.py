@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.stages.inputs import numbers_of
+from pyomo_csg.stages.inputs import float_array
 from pyomo_csg.validation import share_problems, size_problems
 
 _HOEFFDING, _BERNSTEIN, _STUDENT = "hoeffding", "bernstein", "student"
@@ -68,7 +68,7 @@ def mean_interval(
     >>> found.method, round(found.lower, 2), round(found.upper, 2)
     ('bernstein', 0.47, 0.59)
     """
-    values = numbers_of("values", values, _SUBJECT)
+    values = float_array("values", values, _SUBJECT)
     _refuse(values, delta, width)
     mean, n = float(values.mean()), len(values)
     if width is not None:

@@ -20,8 +20,8 @@ from pyomo_csg.guarantees.holdout import (
 )
 from pyomo_csg.guarantees.rivals import Forecast, SampleAverage
 from pyomo_csg.learn.history import read_contexts
-from pyomo_csg.stages.inputs import Doors, batch_of_scenarios, batch_of_weights
-from pyomo_csg.validation import seed_problems
+from pyomo_csg.stages.inputs import scenario_batch, weight_batch
+from pyomo_csg.validation import Problems, seed_problems
 
 _COSTS = ("expected_value", "policy", "stochastic", "perfect")
 
@@ -187,10 +187,10 @@ def _case_costs(
     """Return mean costs under one law: on its mean, the policy's, the best, foreseen."""
     oracle, sense = policy.oracle, int(policy.two_stage.sense)
     context, _ = read_contexts(context, policy.context_shape, policy.context_names)
-    doors = Doors(f"The law does not fit '{policy.two_stage.model.name}'")
-    law = doors.check("outcomes", batch_of_scenarios, policy.two_stage, outcomes)
-    shares = doors.check("weights", batch_of_weights, weights, law)
-    doors.close()
+    problems = Problems(f"The law does not fit '{policy.two_stage.model.name}'")
+    law = problems.check("outcomes", scenario_batch, policy.two_stage, outcomes)
+    shares = problems.check("weights", weight_batch, weights, law)
+    problems.raise_any()
     outcomes, weights = law[0], shares[0]
     mean = (weights @ outcomes)[None]
     decisions = [

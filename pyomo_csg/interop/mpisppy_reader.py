@@ -18,7 +18,12 @@ from pyomo.core.base.set import RangeSet, SetData
 
 from pyomo_csg.errors import AnnotationError, DataError, ModelError, shortlist
 from pyomo_csg.interop.scenario_differences import SideBySide
-from pyomo_csg.stages.annotation import annotate, refuse_unbuilt, select, unnested
+from pyomo_csg.stages.annotation import (
+    annotate,
+    check_constructed,
+    flatten,
+    select_data,
+)
 from pyomo_csg.stages.inputs import scenario_array, weight_vector
 from pyomo_csg.stages.model_checks import is_discrete
 from pyomo_csg.stages.two_stage import TwoStageModel
@@ -169,7 +174,7 @@ def _checked(scenario_names: Iterable[str]) -> list[str]:
 def _created(create: Creator, name: str) -> BlockData:
     """Return a scenario, if it is one of two stages."""
     model = create(name)
-    refuse_unbuilt(model)
+    check_constructed(model)
     nodes = getattr(model, "_mpisppy_node_list", ())
     if len(nodes) != 1:
         found = (
@@ -204,7 +209,7 @@ def _uncertain(sides: SideBySide, table: pd.DataFrame, given: Any) -> Any:
             "uncertain_params"
         )
     if given is not None:
-        chosen, _ = select(sides.model, given, Param, "uncertain_params")
+        chosen, _ = select_data(sides.model, given, Param, "uncertain_params")
         if missed := [name for name in differ if name not in _names(chosen)]:
             problems.append(
                 f"Param {shortlist(missed)} differs between the scenarios but is not in "
@@ -229,7 +234,7 @@ def _with_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
     the same.
     """
     plain = _created(create, name)
-    _, problems = select(plain, uncertain_params, Param, "uncertain_params")
+    _, problems = select_data(plain, uncertain_params, Param, "uncertain_params")
     if not problems:
         return create
     names = _component_names(uncertain_params)
@@ -245,7 +250,7 @@ def _with_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
         raise AnnotationError(subject, problems) from error
     sides = SideBySide(name, plain)
     sides.compare(f"{name}, with mutable Params", built)
-    _, remaining = select(built, uncertain_params, Param, "uncertain_params")
+    _, remaining = select_data(built, uncertain_params, Param, "uncertain_params")
     if remaining or sides.problems:
         raise AnnotationError(subject, remaining or problems)
     return mutable
@@ -253,7 +258,7 @@ def _with_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
 
 def _component_names(given: Any) -> set[str]:
     """Return the names of Params on their own Blocks: 'p' of 'b.p' and of 'p[1]'."""
-    whole = (re.sub(r"\[[^]]*\]", "", str(item)) for item in unnested(given))
+    whole = (re.sub(r"\[[^]]*\]", "", str(item)) for item in flatten(given))
     return {name.rpartition(".")[2] for name in whole}
 
 

@@ -14,10 +14,11 @@ from pyomo.core.base.var import Var
 from pyomo.core.expr.numvalue import polynomial_degree
 
 from pyomo_csg.errors import CsgError, DataError, shortlist
-from pyomo_csg.stages.annotation import FIRST_STAGE, UNCERTAIN, annotated
-from pyomo_csg.stages.inputs import Doors, scenario_array, weight_vector
+from pyomo_csg.stages.annotation import FIRST_STAGE, UNCERTAIN, read_annotation
+from pyomo_csg.stages.inputs import scenario_array, weight_vector
 from pyomo_csg.stages.model_checks import active_objectives
 from pyomo_csg.stages.stage_inference import Uncertainty, is_zero, split_cost
+from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
     from pyomo_csg.stages.two_stage import TwoStageModel
@@ -33,10 +34,10 @@ def export(
         raise CsgError(
             "mpi-sppy is not installed; install it by pip install pyomo-csg[mpi]"
         )
-    doors = Doors(f"The data does not fit '{two_stage.model.name}'")
-    outcomes = doors.check("scenarios", scenario_array, two_stage, scenarios)
-    probabilities = doors.check("weights", weight_vector, weights, outcomes)
-    doors.close()
+    problems = Problems(f"The data does not fit '{two_stage.model.name}'")
+    outcomes = problems.check("scenarios", scenario_array, two_stage, scenarios)
+    probabilities = problems.check("weights", weight_vector, weights, outcomes)
+    problems.raise_any()
     names = _names(scenarios, len(outcomes))
     kwargs = {
         "model": two_stage.model,
@@ -65,8 +66,8 @@ def scenario_creator(
     from mpisppy.utils import sputils  # prints, and starts MPI
 
     scenario = model.clone()
-    first_stage = annotated(scenario, FIRST_STAGE) or []
-    uncertain = annotated(scenario, UNCERTAIN) or []
+    first_stage = read_annotation(scenario, FIRST_STAGE) or []
+    uncertain = read_annotation(scenario, UNCERTAIN) or []
     for param, number in zip(uncertain, outcomes[scenario_name], strict=True):
         param.set_value(number)
     cost = _separate_stages(scenario, first_stage, uncertain)

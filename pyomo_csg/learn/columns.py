@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyomo_csg.stages.inputs import Doors
+from pyomo_csg.validation import Problems
 
 LARGEST = 1e100  # of a context's number, so that squares are finite
 _MOST_PLACES = 3
@@ -39,13 +39,13 @@ class Side:
     made of numbers is refused and left out, so that the others are looked at too.
     """
 
-    def __init__(self, role: str, rows: Any, doors: Doors):
+    def __init__(self, role: str, rows: Any, problems: Problems):
         self.role = role
         self.rows: Sequence[Any] | None = rows
         self.count = 1 if rows is None else len(rows)
         self.names: tuple[str, ...] | None = None
         self.columns: dict[str, np.ndarray] = {}
-        self._doors = doors
+        self._problems = problems
 
     def add(self, label: str, values: Any) -> None:
         """Take a column, an array or a Series, if it is made of numbers."""
@@ -72,7 +72,7 @@ class Side:
 
     def refuse(self, problem: str) -> None:
         """Refuse this side for a reason."""
-        self._doors.refuse(self.role, problem)
+        self._problems.add_for(self.role, problem)
 
     def refuse_all(self, problems: Iterable[str]) -> None:
         """Refuse for each reason; of very many, the first ones speak for all."""

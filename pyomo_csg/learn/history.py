@@ -15,8 +15,9 @@ import pandas as pd
 
 from pyomo_csg.errors import shortlist
 from pyomo_csg.learn.columns import Side, describe_type
-from pyomo_csg.stages.inputs import Doors, faults
+from pyomo_csg.stages.inputs import find_invalid
 from pyomo_csg.stages.two_stage import TwoStageModel
+from pyomo_csg.validation import Problems
 
 _log = logging.getLogger(__name__)
 
@@ -94,16 +95,16 @@ def read_history(two_stage: TwoStageModel, data: Any, context: Any = None) -> Hi
     >>> history.context_names, history.contexts.tolist(), history.outcomes.tolist()
     (('rain',), [[0.0], [1.0]], [[15.0], [14.8]])
     """
-    doors = Doors(f"The data does not fit '{two_stage.model.name}'")
+    problems = Problems(f"The data does not fit '{two_stage.model.name}'")
     names = [param.name for param in two_stage.uncertain_params]
-    contexts, outcomes = _sides(data, names, context, doors)
+    contexts, outcomes = _sides(data, names, context, problems)
     if contexts is not None:
         contexts.refuse_infinite()
     if outcomes is not None:
         _refuse_outcomes(two_stage, outcomes)
     if contexts is not None and outcomes is not None:
-        _refuse_rows(contexts, outcomes, doors)
-    doors.close()
+        _refuse_rows(contexts, outcomes, problems)
+    problems.raise_any()
     assert contexts is not None and outcomes is not None
     _tell_constants(contexts)
     return History(contexts.stacked(), outcomes.stacked(), contexts.names)
@@ -134,20 +135,22 @@ def read_contexts(
     >>> read_contexts({"rain": 1, "price": 2.5}, (2,), ("price", "rain"))
     (array([[2.5, 1. ]]), True)
     """
-    doors = Doors("The context does not fit those that were learned from")
+    problems = Problems("The context does not fit those that were learned from")
     one = names is not None and isinstance(contexts_like, Mapping | pd.Series)
     if one:
         contexts_like = _row(contexts_like)
     if names is not None and isinstance(contexts_like, pd.DataFrame):
         rows = None if one else contexts_like.index
-        side: Side | None = _named_side("contexts", contexts_like, names, rows, doors)
+        side: Side | None = _named_side(
+            "contexts", contexts_like, names, rows, problems
+        )
     else:
-        side, one = _shaped_side(contexts_like, shape, names, doors)
+        side, one = _shaped_side(contexts_like, shape, names, problems)
     if side is not None:
         if not side.count:
             side.refuse("none were given; give at least one")
         side.refuse_infinite()
-    doors.close()
+    problems.raise_any()
     assert side is not None
     return side.stacked(), one
 
@@ -155,20 +158,20 @@ def read_contexts(
 _Sides = tuple[Side | None, Side | None]
 
 
-def _sides(data: Any, names: list[str], context: Any, doors: Doors) -> _Sides:
+def _sides(data: Any, names: list[str], context: Any, problems: Problems) -> _Sides:
     if isinstance(data, pd.DataFrame):
         others = [name for name in map(str, data.columns) if name not in names]
         return (
-            _frame_contexts(data, _chosen(context, others), names, doors),
-            _named_side("outcomes", data, names, data.index, doors),
+            _frame_contexts(data, _chosen(context, others), names, problems),
+            _named_side("outcomes", data, names, data.index, problems),
         )
     if isinstance(data, tuple) and len(data) == 2:
         contexts, outcomes = data
         return (
-            _contexts(contexts, context, names, doors),
-            _outcomes(outcomes, names, doors),
+            _contexts(contexts, context, names, problems),
+            _outcomes(outcomes, names, problems),
         )
-    doors.refuse("data", _what_data_may_be(data, names))
+    problems.add_for("data", _what_data_may_be(data, names))
     return None, None
 
 
@@ -195,25 +198,25 @@ def _chosen(context: Any, default: list[str]) -> list[str]:
 
 
 def _frame_contexts(
-    frame: pd.DataFrame, chosen: list[str], outcomes: list[str], doors: Doors
+    frame: pd.DataFrame, chosen: list[str], outcomes: list[str], problems: Problems
 ) -> Side:
     if not chosen:
-        doors.refuse("contexts", _NO_CONTEXT)
+        problems.add_for("contexts", _NO_CONTEXT)
     if both := [name for name in chosen if name in outcomes]:
-        doors.refuse(
+        problems.add_for(
             "contexts",
             f"{shortlist(both)} is an outcome; drop it from the contexts, or rename it "
             "if it holds what was known before",
         )
     known = [name for name in chosen if name not in outcomes]
-    return _named_side("contexts", frame, known, frame.index, doors)
+    return _named_side("contexts", frame, known, frame.index, problems)
 
 
 def _named_side(
-    role: str, frame: pd.DataFrame, names: Sequence[str], rows: Any, doors: Doors
+    role: str, frame: pd.DataFrame, names: Sequence[str], rows: Any, problems: Problems
 ) -> Side:
     """Return the columns of these names; refuse those missing or there twice."""
-    side = Side(role, rows, doors)
+    side = Side(role, rows, problems)
     side.names = tuple(names)
     found = [str(column) for column in frame.columns]
     if missing := [name for name in names if name not in found]:
@@ -231,61 +234,64 @@ def _named_side(
 
 
 def _contexts(
-    values: Any, context: Any, outcomes: list[str], doors: Doors
+    values: Any, context: Any, outcomes: list[str], problems: Problems
 ) -> Side | None:
     """Return the contexts of a pair."""
     if isinstance(values, pd.Series) and values.name is not None:
         values = values.to_frame()
     if isinstance(values, pd.DataFrame):
         chosen = _chosen(context, [str(column) for column in values.columns])
-        return _frame_contexts(values, chosen, outcomes, doors)
+        return _frame_contexts(values, chosen, outcomes, problems)
     if context is not None:
-        doors.refuse(
+        problems.add_for(
             "context",
             "it names columns of a DataFrame, which contexts are not; drop it",
         )
     expected = "expected (n, d), or (n, W, d) for panels of W steps"
-    array = _array("contexts", values, expected, doors)
+    array = _array("contexts", values, expected, problems)
     if array is None:
         return None
     if array.ndim > 3:
-        doors.refuse("contexts", _misshapen(array, expected))
+        problems.add_for("contexts", _misshapen(array, expected))
         return None
     if array.ndim == 1:
         array = array[:, None]
     if 0 in array.shape[1:]:
-        doors.refuse("contexts", f"shape {array.shape} was given: {_NO_CONTEXT}")
+        problems.add_for("contexts", f"shape {array.shape} was given: {_NO_CONTEXT}")
         return None
     labels = [_called("contexts", j) for j in range(array.shape[-1])]
-    return _array_side("contexts", array, labels, _rows(values, array), doors)
+    return _array_side("contexts", array, labels, _rows(values, array), problems)
 
 
-def _outcomes(values: Any, names: list[str], doors: Doors) -> Side | None:
+def _outcomes(values: Any, names: list[str], problems: Problems) -> Side | None:
     """Return the outcomes of a pair."""
     if isinstance(values, pd.DataFrame):
         unknown = [name for name in map(str, values.columns) if name not in names]
         if unknown:
-            doors.refuse(
+            problems.add_for(
                 "outcomes",
                 f"the column {shortlist(unknown)} is not among {shortlist(names)}; drop "
                 "it",
             )
-        return _named_side("outcomes", values, names, values.index, doors)
+        return _named_side("outcomes", values, names, values.index, problems)
     expected = f"expected (n, {len(names)}): a column for each of {shortlist(names)}"
-    array = _array("outcomes", values, expected, doors)
+    array = _array("outcomes", values, expected, problems)
     if array is None:
         return None
     if array.ndim == len(names) == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] != len(names):
-        doors.refuse("outcomes", _misshapen(array, expected))
+        problems.add_for("outcomes", _misshapen(array, expected))
         return None
     labels = [_called("outcomes", name) for name in names]
-    return _array_side("outcomes", array, labels, _rows(values, array), doors)
+    return _array_side("outcomes", array, labels, _rows(values, array), problems)
 
 
 def _shaped_side(
-    values: Any, shape: tuple[int, ...], names: tuple[str, ...] | None, doors: Doors
+    values: Any,
+    shape: tuple[int, ...],
+    names: tuple[str, ...] | None,
+    problems: Problems,
 ) -> tuple[Side | None, bool]:
     """Return one context or many by the shape of the array, and whether it is one."""
     sizes = ", ".join(map(str, shape))
@@ -293,7 +299,7 @@ def _shaped_side(
     expected = f"expected {one_shape} for one context or (n, {sizes}) for many"
     if shape == (1,) and isinstance(values, Real):
         values = [values]
-    array = _array("contexts", values, expected, doors)
+    array = _array("contexts", values, expected, problems)
     if array is None:
         return None, False
     one = array.shape == shape
@@ -303,10 +309,10 @@ def _shaped_side(
         hint = (
             "; use reshape(-1, 1) on many" if array.ndim == 1 and shape == (1,) else ""
         )
-        doors.refuse("contexts", _misshapen(array, expected) + hint)
+        problems.add_for("contexts", _misshapen(array, expected) + hint)
         return None, False
     labels = [_called("contexts", name) for name in names or range(shape[-1])]
-    return _array_side("contexts", array, labels, rows, doors), one
+    return _array_side("contexts", array, labels, rows, problems), one
 
 
 def _row(values: Any) -> pd.DataFrame:
@@ -318,7 +324,9 @@ def _row(values: Any) -> pd.DataFrame:
     return pd.DataFrame(row, columns=[str(key) for key, _ in items])
 
 
-def _array(role: str, values: Any, expected: str, doors: Doors) -> np.ndarray | None:
+def _array(
+    role: str, values: Any, expected: str, problems: Problems
+) -> np.ndarray | None:
     """Return values as an array, of objects where they may not all be numbers."""
     try:
         if isinstance(values, np.ma.MaskedArray):
@@ -327,18 +335,18 @@ def _array(role: str, values: Any, expected: str, doors: Doors) -> np.ndarray | 
         if array.dtype.kind in "USV":  # numbers beside text have become text too
             array = np.asarray(values, dtype=object)
     except (TypeError, ValueError, RuntimeError) as error:
-        doors.refuse(role, f"they are not an array of numbers: {error}; {expected}")
+        problems.add_for(role, f"they are not an array of numbers: {error}; {expected}")
         return None
     if array.ndim == 0:
-        doors.refuse(role, f"{describe_type(values)} was given; {expected}")
+        problems.add_for(role, f"{describe_type(values)} was given; {expected}")
         return None
     return array
 
 
 def _array_side(
-    role: str, array: np.ndarray, labels: list[str], rows: Any, doors: Doors
+    role: str, array: np.ndarray, labels: list[str], rows: Any, problems: Problems
 ) -> Side:
-    side = Side(role, rows, doors)
+    side = Side(role, rows, problems)
     for j, label in enumerate(labels):
         side.add(label, array[..., j])
     return side
@@ -372,27 +380,27 @@ def _outcome_problems(param: Any, side: Side) -> Iterator[str]:
     if column is None:  # it was refused itself
         return
     places = defaultdict(list)
-    for place, fault in faults(param, column):
+    for place, fault in find_invalid(param, column):
         places[fault].append(place)
     for fault, found in places.items():
         yield f"{label} is {side.listed(column, found)}{fault}"
 
 
-def _refuse_rows(contexts: Side, outcomes: Side, doors: Doors) -> None:
+def _refuse_rows(contexts: Side, outcomes: Side, problems: Problems) -> None:
     if contexts.count != outcomes.count:
-        doors.refuse(
+        problems.add_for(
             "data",
             f"contexts have {contexts.count} rows and outcomes have {outcomes.count}; "
             "give an outcome for each context",
         )
     elif contexts.count < _LEAST_PAIRS:
         found = "there is only 1 pair" if contexts.count else "it is empty"
-        doors.refuse(
+        problems.add_for(
             "data",
             f"{found}; give at least {_LEAST_PAIRS} pairs, and learning wants tens",
         )
     elif _is_shuffled(contexts.rows, outcomes.rows):
-        doors.refuse(
+        problems.add_for(
             "data",
             "contexts and outcomes have the same row labels in another order; align them, "
             "e.g. outcomes.loc[contexts.index]",

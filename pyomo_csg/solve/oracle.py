@@ -22,15 +22,14 @@ from pyomo_csg.solve.lp.highs_program import check_options
 from pyomo_csg.solve.results import Audit, LossGradient, Solution
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import (
-    Doors,
-    axes_of,
-    batch_of_decisions,
-    batch_of_outcomes,
-    batch_of_scenarios,
-    batch_of_weights,
-    inside,
+    count_axes,
+    decision_batch,
+    outcome_batch,
+    scenario_batch,
+    valid_interval,
+    weight_batch,
 )
-from pyomo_csg.validation import is_one_of, whole_problems
+from pyomo_csg.validation import Problems, is_one_of, whole_problems
 
 _AUDITED = 20
 _KINDS = ("optimistic", "recourse", "pessimistic")
@@ -100,7 +99,7 @@ class Oracle:
         self.two_stage = TwoStageModel(model).copied()
         self._sense = int(self.two_stage.sense)
         params = self.two_stage.uncertain_params
-        sides = [inside(param.parent_component()) for param in params]
+        sides = [valid_interval(param.parent_component()) for param in params]
         self._low, self._high = np.array(sides).reshape(-1, 2).T
         self._settings = (solver, executor, workers, options)
         recipe = self._recipe(solver, options)
@@ -168,7 +167,7 @@ class Oracle:
         Solution
         """
         self._check(on_error, gradient)
-        one = axes_of(scenarios) == 2
+        one = count_axes(scenarios) == 2
         zetas, shares = self._sets(scenarios, weights)
         arrays, troubles = self._run(
             "solve",
@@ -263,12 +262,12 @@ class Oracle:
             As in :meth:`solve`.
         """
         self._check(on_error)
-        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
-        omegas = doors.check("outcomes", batch_of_outcomes, self.two_stage, outcomes)
-        ys = doors.check(
-            "decisions", batch_of_decisions, self.two_stage, decisions, omegas
+        problems = Problems(f"The data does not fit '{self.two_stage.model.name}'")
+        omegas = problems.check("outcomes", outcome_batch, self.two_stage, outcomes)
+        ys = problems.check(
+            "decisions", decision_batch, self.two_stage, decisions, omegas
         )
-        doors.close()
+        problems.raise_any()
         (costs,), troubles = self._run("costs", [ys, omegas], progress, fresh=fresh)
         self._settle(
             troubles, on_error, lambda i: self._recourse_program(ys[i], omegas[i])
@@ -287,11 +286,11 @@ class Oracle:
             Whose decisions are tried on the outcomes.
         outcomes : array (m, p)
         """
-        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
-        zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
-        shares = doors.check("weights", batch_of_weights, None, zetas)
-        omegas = doors.check("outcomes", batch_of_outcomes, self.two_stage, outcomes)
-        doors.close()
+        problems = Problems(f"The data does not fit '{self.two_stage.model.name}'")
+        zetas = problems.check("scenarios", scenario_batch, self.two_stage, scenarios)
+        shares = problems.check("weights", weight_batch, None, zetas)
+        omegas = problems.check("outcomes", outcome_batch, self.two_stage, outcomes)
+        problems.raise_any()
         self._rehearsal = zetas, omegas
         self._batch.rehearse(zetas, shares, omegas)
 
@@ -322,22 +321,20 @@ class Oracle:
             As in :meth:`solve`.
         """
         self._check(on_error, gradient=True)
-        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
-        zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
-        shares = doors.check("weights", batch_of_weights, weights, zetas)
-        many = axes_of(outcomes) == 3
-        taken = batch_of_scenarios if many else batch_of_outcomes
-        omegas = doors.check("outcomes", taken, self.two_stage, outcomes)
+        problems = Problems(f"The data does not fit '{self.two_stage.model.name}'")
+        zetas = problems.check("scenarios", scenario_batch, self.two_stage, scenarios)
+        shares = problems.check("weights", weight_batch, weights, zetas)
+        many = count_axes(outcomes) == 3
+        taken = scenario_batch if many else outcome_batch
+        omegas = problems.check("outcomes", taken, self.two_stage, outcomes)
         if omegas is not None and not many:
             omegas = omegas[:, None]
-        parts = doors.check(
-            "outcome_weights", batch_of_weights, outcome_weights, omegas
-        )
+        parts = problems.check("outcome_weights", weight_batch, outcome_weights, omegas)
         if zetas is not None and omegas is not None and len(zetas) != len(omegas):
-            doors.refuse(
+            problems.add_for(
                 "outcomes", f"{len(omegas)} cases, but {len(zetas)} of scenarios"
             )
-        doors.close()
+        problems.raise_any()
         arrays, troubles = self._run(
             "loss_gradients", [zetas, shares, omegas, parts], progress, fresh=fresh
         )
@@ -389,10 +386,10 @@ class Oracle:
         if weights is None and self._is_sound(scenarios, 3):
             cases, count, _ = scenarios.shape
             return scenarios.copy(), shared(_equal(count), (cases,))
-        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
-        zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
-        shares = doors.check("weights", batch_of_weights, weights, zetas)
-        doors.close()
+        problems = Problems(f"The data does not fit '{self.two_stage.model.name}'")
+        zetas = problems.check("scenarios", scenario_batch, self.two_stage, scenarios)
+        shares = problems.check("weights", weight_batch, weights, zetas)
+        problems.raise_any()
         return zetas, shares
 
     def _pairs(self, scenarios: Any, weights: Any, outcomes: Any) -> tuple:
@@ -404,13 +401,13 @@ class Oracle:
             and len(scenarios) == len(outcomes)
         ):
             return *self._sets(scenarios, None), outcomes.copy()
-        doors = Doors(f"The data does not fit '{self.two_stage.model.name}'")
-        zetas = doors.check("scenarios", batch_of_scenarios, self.two_stage, scenarios)
-        shares = doors.check("weights", batch_of_weights, weights, zetas)
-        omegas = doors.check(
-            "outcomes", batch_of_outcomes, self.two_stage, outcomes, zetas
+        problems = Problems(f"The data does not fit '{self.two_stage.model.name}'")
+        zetas = problems.check("scenarios", scenario_batch, self.two_stage, scenarios)
+        shares = problems.check("weights", weight_batch, weights, zetas)
+        omegas = problems.check(
+            "outcomes", outcome_batch, self.two_stage, outcomes, zetas
         )
-        doors.close()
+        problems.raise_any()
         return zetas, shares, omegas
 
     def _is_sound(self, numbers: Any, axes: int) -> bool:

@@ -19,7 +19,7 @@ from pyomo.core.base.var import Var
 from pyomo_csg.errors import AnnotationError
 
 
-def select(
+def select_data(
     model: BlockData, given: Any, ctype: type, argument: str
 ) -> tuple[list[ComponentBase], list[str]]:
     """Resolve what was given to the data of one component type.
@@ -41,7 +41,7 @@ def select(
     problems : list of str
     """
     chosen, problems = ComponentSet(), []
-    for item in unnested(given):
+    for item in flatten(given):
         for found in _resolve(model, item, argument):
             if isinstance(found, str):
                 problems.append(found)
@@ -56,14 +56,14 @@ def select(
     return list(chosen), problems
 
 
-def unnested(given: Any) -> Iterator[Any]:
+def flatten(given: Any) -> Iterator[Any]:
     """Unnest lists, tuples, sets and generators; leave single things alone."""
     single = (str, ComponentBase, IndexedComponent_slice)
     if isinstance(given, single) or not isinstance(given, Iterable):
         yield given
     else:
         for item in given:
-            yield from unnested(item)
+            yield from flatten(item)
 
 
 def _resolve(model: BlockData, item: Any, argument: str) -> Iterator[Any]:
@@ -131,7 +131,7 @@ def _misfit(
             f"{argument}: '{found.name}' is a {found.ctype.__name__}; "
             f"expected a {ctype.__name__}"
         )
-    if not belongs(model, found):
+    if not belongs_to(model, found):
         return (
             f"{argument}: '{found.name}' belongs to another model than "
             f"'{model.name}'; give the component of the model that you annotate "
@@ -161,7 +161,7 @@ def _members(found: ComponentBase) -> list[ComponentBase]:
     return [found]
 
 
-def belongs(model: BlockData, component: ComponentBase) -> bool:
+def belongs_to(model: BlockData, component: ComponentBase) -> bool:
     """Whether a component still stands somewhere below the model."""
     parent = component.parent_component()
     if parent is None:
@@ -217,11 +217,11 @@ def annotate(
     >>> m.cost = pyo.Objective(expr=m.order - 1.05 * m.sold)
     >>> csg.annotate(m, first_stage_variables=m.order, uncertain_params='demand')
     """
-    refuse_unbuilt(model)
-    variables, problems = select(
+    check_constructed(model)
+    variables, problems = select_data(
         model, first_stage_variables, Var, "first_stage_variables"
     )
-    params, more = select(model, uncertain_params, Param, "uncertain_params")
+    params, more = select_data(model, uncertain_params, Param, "uncertain_params")
     problems += more
     for name in (FIRST_STAGE, UNCERTAIN):
         taken = model.component(name)
@@ -236,7 +236,7 @@ def annotate(
     _store(model, UNCERTAIN, params)
 
 
-def annotated(model: BlockData, name: str) -> list[ComponentData] | None:
+def read_annotation(model: BlockData, name: str) -> list[ComponentData] | None:
     """Return what one of the two Suffixes marks, in order; None without it."""
     suffix = model.component(name)
     if suffix is None or suffix.ctype is not Suffix:
@@ -247,11 +247,11 @@ def annotated(model: BlockData, name: str) -> list[ComponentData] | None:
 def is_annotated(model: Any) -> bool:
     """Say if somebody has marked anything in a model."""
     return isinstance(model, BlockData) and any(
-        annotated(model, name) is not None for name in (FIRST_STAGE, UNCERTAIN)
+        read_annotation(model, name) is not None for name in (FIRST_STAGE, UNCERTAIN)
     )
 
 
-def refuse_unbuilt(model: Any) -> None:
+def check_constructed(model: Any) -> None:
     """Raise unless the model is a Pyomo model with data in it."""
     if not isinstance(model, BlockData):
         raise AnnotationError(

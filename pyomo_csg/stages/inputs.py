@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -14,44 +14,15 @@ import numpy as np
 from pyomo.core.base.set import Any as Any_
 
 from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
     from pyomo_csg.stages.two_stage import TwoStageModel
 
-_MOST_PROBLEMS, _MOST_IN_ALL = 10, 50
+_MOST_PROBLEMS = 10
 _WEIGHT_TOLERANCE = 1e-6
 _INTEGER_TOLERANCE = 1e-5
 _INFINITE = 1e20  # to HiGHS, Gurobi and CPLEX alike
-
-
-class Doors:
-    """Lets several checks speak before anything is refused.
-
-    Parameters
-    ----------
-    subject : str
-        What the one error is about.
-    """
-
-    def __init__(self, subject: str):
-        self._subject = subject
-        self._problems: list[str] = []
-
-    def check(self, argument: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Return what the function does, or keep its problems and return None."""
-        try:
-            return function(*args)
-        except DataError as error:
-            self._problems += [f"{argument}: {problem}" for problem in error.problems]
-            return None
-
-    def refuse(self, argument: str, problem: str) -> None:
-        """Keep a problem."""
-        self._problems.append(f"{argument}: {problem}")
-
-    def close(self) -> None:
-        """Raise what was found as one DataError: all, or the first of very many."""
-        _refuse(self._subject, *self._problems, most=_MOST_IN_ALL)
 
 
 def scenario_array(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
@@ -148,7 +119,7 @@ def _vector(values: Any, components: list[Any], subject: str) -> np.ndarray:
     return vector
 
 
-def axes_of(values: Any) -> int:
+def count_axes(values: Any) -> int:
     """Return how many axes an array has; 0 for what is no array."""
     try:
         return np.ndim(values)
@@ -156,11 +127,11 @@ def axes_of(values: Any) -> int:
         return 0
 
 
-def numbers_of(argument: str, values: Any, subject: str) -> np.ndarray:
+def float_array(argument: str, values: Any, subject: str) -> np.ndarray:
     """Return an argument as an array of floats, or raise a DataError that names it."""
-    doors = Doors(subject)
-    array = doors.check(argument, _floats, values, subject)
-    doors.close()
+    problems = Problems(subject)
+    array = problems.check(argument, _floats, values, subject)
+    problems.raise_any()
     return array
 
 
@@ -219,10 +190,10 @@ def _refuse_unknown(
     _refuse(subject, *problems)
 
 
-def batch_of_scenarios(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
+def scenario_batch(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
     """Return scenarios as an array (n, K, p); one set of them (K, p) is a batch of one."""
     subject = f"The scenarios do not fit '{two_stage.model.name}'"
-    if axes_of(scenarios) == 2:
+    if count_axes(scenarios) == 2:
         return scenario_array(two_stage, scenarios)[None]
     names = [p.name for p in two_stage.uncertain_params]
     array = _floats(scenarios, subject)
@@ -236,12 +207,12 @@ def batch_of_scenarios(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
     return array
 
 
-def batch_of_weights(weights: Any, scenarios: np.ndarray | None) -> np.ndarray | None:
+def weight_batch(weights: Any, scenarios: np.ndarray | None) -> np.ndarray | None:
     """Return weights (n, K) for scenarios (n, K, p); rows are shared where they can be."""
     if scenarios is None:
         return None
     cases, count, _ = scenarios.shape
-    if weights is None or axes_of(weights) == 1:
+    if weights is None or count_axes(weights) == 1:
         shared: Any = weight_vector(weights, scenarios[0])
         return np.broadcast_to(shared, (cases, count))
     subject = "The weights do not fit the scenarios"
@@ -261,7 +232,7 @@ def batch_of_weights(weights: Any, scenarios: np.ndarray | None) -> np.ndarray |
     return array / totals[:, None]
 
 
-def batch_of_outcomes(
+def outcome_batch(
     two_stage: TwoStageModel, outcomes: Any, scenarios: np.ndarray | None = None
 ) -> np.ndarray:
     """Return outcomes (n, p), as many as there are cases of scenarios."""
@@ -271,7 +242,7 @@ def batch_of_outcomes(
     return array
 
 
-def batch_of_decisions(
+def decision_batch(
     two_stage: TwoStageModel, decisions: Any, outcomes: np.ndarray | None
 ) -> np.ndarray | None:
     """Return decisions (n, s): one (s,) is repeated for every outcome."""
@@ -320,7 +291,9 @@ def _rounded(two_stage: TwoStageModel, array: np.ndarray, subject: str) -> np.nd
     return array
 
 
-def faults(param: Any, column: np.ndarray) -> Iterator[tuple[tuple[int, ...], str]]:
+def find_invalid(
+    param: Any, column: np.ndarray
+) -> Iterator[tuple[tuple[int, ...], str]]:
     """Yield where a number does not suit its Param, and the words that say how so.
 
     Parameters
@@ -354,13 +327,13 @@ def _refuse_values(two_stage: TwoStageModel, array: np.ndarray, subject: str) ->
     problems = []
     for j, param in enumerate(two_stage.uncertain_params):
         column = array[..., j]
-        for place, fault in faults(param, column):
+        for place, fault in find_invalid(param, column):
             where = _place(place, array)
             problems.append(f"'{param.name}'{where} is {column[place]:g}{fault}")
     _refuse(subject, *problems)
 
 
-def inside(component: Any) -> tuple[float, float]:
+def valid_interval(component: Any) -> tuple[float, float]:
     """Return between which numbers all suit a Param, without a closer look.
 
     NaN, which nothing is between, where its domain is not an interval or it has a rule
@@ -381,7 +354,7 @@ def inside(component: Any) -> tuple[float, float]:
 
 def _suspect(column: np.ndarray, component: Any) -> np.ndarray:
     """Mark what needs a closer look: all but the inside of an interval."""
-    low, high = inside(component)
+    low, high = valid_interval(component)
     return ~((column > low) & (column < high))
 
 
@@ -403,10 +376,7 @@ def _is_valid(param: Any, x: float) -> bool:
     return True
 
 
-def _refuse(subject: str, *found: str, most: int = _MOST_PROBLEMS) -> None:
-    problems = list(found)
-    more = len(problems) - most
-    if more > 0:
-        problems[most:] = [f"... and {more} more"]
-    if problems:
-        raise DataError(subject, problems)
+def _refuse(subject: str, *found: str) -> None:
+    problems = Problems(subject, limit=_MOST_PROBLEMS)
+    problems.add(*found)
+    problems.raise_any()

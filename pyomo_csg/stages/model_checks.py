@@ -13,7 +13,12 @@ from pyomo.core.base.set import SetData
 from pyomo.core.base.var import Var
 
 from pyomo_csg.errors import shortlist
-from pyomo_csg.stages.annotation import FIRST_STAGE, UNCERTAIN, annotated, belongs
+from pyomo_csg.stages.annotation import (
+    FIRST_STAGE,
+    UNCERTAIN,
+    belongs_to,
+    read_annotation,
+)
 from pyomo_csg.stages.stage_inference import Row, unique
 
 _UNDERSTOOD = {
@@ -41,14 +46,14 @@ def annotation_problems(model: BlockData) -> Iterator[str]:
         (FIRST_STAGE, "first-stage variable"),
         (UNCERTAIN, "uncertain Param"),
     ):
-        marked = annotated(model, name)
+        marked = read_annotation(model, name)
         if not marked:
             yield (
                 f"no {what} is annotated; call csg.annotate(model, "
                 "first_stage_variables=..., uncertain_params=...)"
             )
             continue
-        gone = [data for data in marked if not belongs(model, data)]
+        gone = [data for data in marked if not belongs_to(model, data)]
         if gone:
             yield (
                 f"{what} {_names(gone)} was annotated but has left the model since; "
@@ -136,7 +141,7 @@ def foreign_problems(model: BlockData, rows: list[Row]) -> Iterator[str]:
     """Yield the variables and Params in use that do not stand on the model."""
     used = {id(c): (c, row) for row in rows for c in (*row.variables, *row.params)}
     for component, row in used.values():
-        if not belongs(model, component):
+        if not belongs_to(model, component):
             yield (
                 f"'{row.name}' refers to '{component.name}', which stands outside "
                 f"'{model.name}'; annotate the model that holds both"

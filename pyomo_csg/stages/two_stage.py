@@ -17,8 +17,8 @@ from pyomo_csg.stages import model_checks
 from pyomo_csg.stages.annotation import (
     FIRST_STAGE,
     UNCERTAIN,
-    annotated,
-    refuse_unbuilt,
+    check_constructed,
+    read_annotation,
 )
 from pyomo_csg.stages.stage_inference import (
     FIRST,
@@ -84,7 +84,7 @@ class TwoStageModel:
     """
 
     def __init__(self, model: BlockData):
-        refuse_unbuilt(model)
+        check_constructed(model)
         objectives = model_checks.active_objectives(model)
         structure = [
             *model_checks.objective_problems(objectives),
@@ -94,8 +94,10 @@ class TwoStageModel:
         if unmarked:
             self._refuse(model, unmarked + structure)
         self.model = model
-        self.first_stage_variables: list[Any] = annotated(model, FIRST_STAGE) or []
-        self.uncertain_params: list[Any] = annotated(model, UNCERTAIN) or []
+        self.first_stage_variables: list[Any] = (
+            read_annotation(model, FIRST_STAGE) or []
+        )
+        self.uncertain_params: list[Any] = read_annotation(model, UNCERTAIN) or []
         self.uncertainty = Uncertainty(
             self.first_stage_variables, self.uncertain_params
         )

@@ -9,8 +9,9 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.inputs import Doors, scenario_array, weight_vector
+from pyomo_csg.stages.inputs import scenario_array, weight_vector
 from pyomo_csg.transform.program import Program, ProgramTransformation
+from pyomo_csg.validation import Problems
 
 
 @TransformationFactory.register(
@@ -59,12 +60,12 @@ class ExtensiveForm(ProgramTransformation):
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self._config(kwds)
         two_stage = TwoStageModel(model)
-        doors = Doors(f"The data does not fit '{model.name}'")
-        scenarios = doors.check(
+        problems = Problems(f"The data does not fit '{model.name}'")
+        scenarios = problems.check(
             "scenarios", scenario_array, two_stage, config.scenarios
         )
-        weights = doors.check("weights", weight_vector, config.weights, scenarios)
-        doors.close()
+        weights = problems.check("weights", weight_vector, config.weights, scenarios)
+        problems.raise_any()
         with Program(two_stage) as program:
             program.add_scenarios(scenarios, weights)
             program.optimize(program.expected_cost())

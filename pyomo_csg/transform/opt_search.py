@@ -19,12 +19,12 @@ from pyomo.core.base.transformation import TransformationFactory
 from pyomo_csg.errors import DataError
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import (
-    Doors,
     outcome_vector,
     scenario_array,
     weight_vector,
 )
 from pyomo_csg.transform.program import Program, ProgramTransformation
+from pyomo_csg.validation import Problems
 
 
 @TransformationFactory.register(
@@ -96,17 +96,17 @@ class OptSearch(ProgramTransformation):
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self._config(kwds)
         two_stage = TwoStageModel(model)
-        doors = Doors(f"The data does not fit '{model.name}'")
-        scenarios = doors.check(
+        problems = Problems(f"The data does not fit '{model.name}'")
+        scenarios = problems.check(
             "scenarios", scenario_array, two_stage, config.scenarios
         )
-        weights = doors.check("weights", weight_vector, config.weights, scenarios)
-        outcome = doors.check("outcome", outcome_vector, two_stage, config.outcome)
-        value = doors.check(
+        weights = problems.check("weights", weight_vector, config.weights, scenarios)
+        outcome = problems.check("outcome", outcome_vector, two_stage, config.outcome)
+        value = problems.check(
             "optimal_value", _finite, "optimal_value", config.optimal_value
         )
-        tolerance = doors.check("tolerance", _finite, "tolerance", config.tolerance)
-        doors.close()
+        tolerance = problems.check("tolerance", _finite, "tolerance", config.tolerance)
+        problems.raise_any()
         sense = two_stage.sense
         with Program(two_stage) as program:
             program.add_scenarios(scenarios, weights)

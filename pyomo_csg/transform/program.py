@@ -18,7 +18,7 @@ from pyomo.core.expr.numvalue import polynomial_degree
 
 from pyomo_csg.errors import DataError, ModelError
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.annotation import refuse_unbuilt
+from pyomo_csg.stages.annotation import check_constructed
 from pyomo_csg.transform.recourse_copy import RecoursePart, RecourseRemoval
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ class ProgramTransformation(Transformation):
 
     def apply_to(self, model: Any, **kwds: Any) -> None:
         """Turn the model, in place, into the program."""
-        refuse_unbuilt(model)
+        check_constructed(model)
         super().apply_to(model, **kwds)
 
     def create_using(self, model: Any, **kwds: Any) -> Any:
         """Return the program, made of a clone of the model."""
-        refuse_unbuilt(model)
+        check_constructed(model)
         return super().create_using(model, **kwds)
 
     def _config(self, kwds: dict[str, Any]) -> Any:

@@ -14,8 +14,9 @@ from pyomo.core.expr.visitor import replace_expressions
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.inputs import Doors, decision_vector, outcome_vector
+from pyomo_csg.stages.inputs import decision_vector, outcome_vector
 from pyomo_csg.transform.program import Program, ProgramTransformation
+from pyomo_csg.validation import Problems
 
 _TOLERANCE = 1e-6
 
@@ -67,12 +68,14 @@ class Recourse(ProgramTransformation):
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self._config(kwds)
         two_stage = TwoStageModel(model)
-        doors = Doors(f"The data does not fit '{model.name}'")
-        decision = doors.check("decision", decision_vector, two_stage, config.decision)
-        outcome = doors.check("outcome", outcome_vector, two_stage, config.outcome)
+        problems = Problems(f"The data does not fit '{model.name}'")
+        decision = problems.check(
+            "decision", decision_vector, two_stage, config.decision
+        )
+        outcome = problems.check("outcome", outcome_vector, two_stage, config.outcome)
         if decision is not None:
-            doors.check("decision", refuse_infeasible, two_stage, decision.tolist())
-        doors.close()
+            problems.check("decision", refuse_infeasible, two_stage, decision.tolist())
+        problems.raise_any()
         with Program(two_stage) as program:
             program.add_outcome(outcome)
             program.optimize(program.outcome_cost())

@@ -15,7 +15,7 @@ from tests import quick
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "errors.md").read_text()
-RAISING = {"AnnotationError", "ModelError", "DataError", "CsgError", "Doors"}
+RAISING = {"AnnotationError", "ModelError", "DataError", "CsgError", "Problems"}
 STATUS = {"SolverTrouble", "SolveError"}
 MESSAGES = {"message", "begins with", "status"}
 TWO_PARTS = {"'...' ...", "'...' cannot be ..."}  # of which the page has the wholes

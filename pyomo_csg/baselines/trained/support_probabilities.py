@@ -21,7 +21,7 @@ from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.random_state import single_threaded, torch_seed
 from pyomo_csg.learn.trainer import Schedule
 from pyomo_csg.solve import Oracle
-from pyomo_csg.stages.inputs import axes_of, scenario_array
+from pyomo_csg.stages.inputs import count_axes, scenario_array
 from pyomo_csg.validation import is_whole, positive_problems, whole_problems
 
 _SAME = 9  # digits after the point that tell decisions apart, in their own spread
@@ -216,7 +216,7 @@ class SupportProbabilities(Baseline):
         **settings: Any,
     ):
         counts = {"decisions": decisions, "rounds": rounds, "epochs": epochs}
-        if support is not None and axes_of(support) == 0:
+        if support is not None and count_axes(support) == 0:
             counts["support"] = support
         problems = [*whole_problems(**counts), *positive_problems(smoothing=smoothing)]
         if not _are_units(hidden):
@@ -256,7 +256,7 @@ class SupportProbabilities(Baseline):
 
     def _points(self, support: Any) -> np.ndarray:
         """Return the support (S, p)."""
-        if axes_of(support) > 0:
+        if count_axes(support) > 0:
             return scenario_array(self.two_stage, support)
         outcomes = self.history.outcomes
         count = len(outcomes) if support is None else support

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.stages.inputs import numbers_of
+from pyomo_csg.stages.inputs import float_array
 
 Kernel = Callable[[Tensor, Tensor], Tensor]
 
@@ -146,7 +146,7 @@ def wasserstein(one: Any, other: Any) -> float:
     >>> wasserstein([[0.0], [1.0], [2.0]], [[2.0], [3.0], [1.0]])
     1.0
     """
-    first, second = (numbers_of("samples", part, _SUBJECT) for part in (one, other))
+    first, second = (float_array("samples", part, _SUBJECT) for part in (one, other))
     if first.shape != second.shape or not first.size or not first.ndim:
         found = f"samples are of shapes {first.shape} and {second.shape}"
         raise DataError(_SUBJECT, [f"{found}; give as many of each"])
@@ -275,14 +275,14 @@ class _Signed:
 
 
 def _signed(scenarios: Any, outcomes: Any, weights: Any) -> _Signed:
-    zetas = numbers_of("scenarios", scenarios, _SUBJECT)
-    omegas = numbers_of("outcomes", outcomes, _SUBJECT)
+    zetas = float_array("scenarios", scenarios, _SUBJECT)
+    omegas = float_array("outcomes", outcomes, _SUBJECT)
     omegas = omegas[:, None] if omegas.ndim == 2 else omegas
     n, count, numbers = (*zetas.shape, 0, 0, 0)[:3]
     if weights is None:
         shares = np.full((n, count), 1 / max(count, 1))
     else:
-        shares = numbers_of("weights", weights, _SUBJECT)
+        shares = float_array("weights", weights, _SUBJECT)
     problems = []
     if zetas.ndim != 3 or not zetas.size:
         problems.append(f"scenarios are of shape {zetas.shape}; give (n, K, p)")
