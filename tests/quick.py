@@ -5,7 +5,7 @@ import pyomo.environ as pyo
 
 import pyomo_csg as csg
 from models import cvar_portfolio, newsvendor
-from pyomo_csg.evaluation import comparison
+from pyomo_csg.baselines import standard_baselines
 from pyomo_csg.learn.distributions import samplers
 from pyomo_csg.learn.selection import candidates, scoring, starting_points
 
@@ -32,7 +32,7 @@ _LENGTHS = {
     (scoring, "_DRAWS"): 4,
     (scoring, "_ROWS"): 8,
     (samplers, "_TREES"): 10,
-    (comparison, "_TREES"): 10,
+    (standard_baselines, "_TREES"): 10,
 }
 
 

@@ -1,4 +1,4 @@
-"""Rivals: policies as others have proposed them, under the same protocol."""
+"""Baselines: published alternatives to ``csg.fit``, each used like a policy."""
 
 from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.forecast_based import ExpectedValue, Residuals

@@ -1,4 +1,4 @@
-"""What every rival shares: it learns from a history and decides like any policy."""
+"""Baseline, the base class of all baselines: it learns from a history in its constructor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyomo.core.base.block import BlockData
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.history import read_history
+from pyomo_csg.learn.history import History, read_history
 from pyomo_csg.learn.networks.domains import build_omega
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
@@ -22,31 +22,31 @@ _SETTINGS = ("solver", "options", "workers", "executor")
 
 
 class Baseline(Decider):
-    """A policy as others have proposed it, to compare one's own with.
+    """A policy by another method, to compare your own with.
 
-    Whoever derives from it learns in its constructor and makes scenarios in
-    ``_generate_scenarios``. It can be pickled; an executor is not kept then.
+    Subclasses learn in their constructor and implement ``_generate_scenarios``. Baselines
+    can be pickled, without their executor.
 
     Parameters
     ----------
     model : ConcreteModel
-        Annotated by :func:`pyomo_csg.annotate`. It is copied: later changes to it are
-        not seen.
+        Annotated by :func:`pyomo_csg.annotate`. It is copied, so later changes to it have
+        no effect.
     data : (contexts, outcomes) or DataFrame
         The history, as in :func:`pyomo_csg.fit`.
     context : str or list of str, optional
-        The DataFrame's columns that are the context.
+        The context columns of the DataFrame.
     seed : int
-        Of what is random while learning.
+        Seed of all randomness in learning.
     solver, options, workers, executor
         As in :class:`pyomo_csg.Oracle`.
 
     Attributes
     ----------
     name : str
-        What tables call it.
+        Name for tables.
     history : History
-        The pairs that it learned from.
+        The rows it learned from.
     oracle : Oracle
     context_shape : tuple of int
         (d,), or (W, d) for panels of W steps.
@@ -55,14 +55,14 @@ class Baseline(Decider):
     Raises
     ------
     DataError
-        If the data does not fit the model, or an option is not one.
+        If the data does not fit the model, or an option is invalid.
     """
 
     name = "baseline"
 
     def __init__(
         self,
-        model: BlockData,
+        model: BlockData | Oracle,
         data: Any,
         *,
         context: Any = None,
@@ -74,25 +74,30 @@ class Baseline(Decider):
             for name in settings
             if name not in _SETTINGS
         ]
-        self._refuse(*seed_problems(seed), *unknown)
+        self._raise_problems(*seed_problems(seed), *unknown)
         super().__init__(model, **settings)
         self.seed = int(seed)
-        self.history = read_history(self.two_stage, data, context)
+        # Internal callers pass a History, which is valid already.
+        self.history = (
+            data
+            if isinstance(data, History)
+            else read_history(self.two_stage, data, context)
+        )
         self.context_shape = self.history.contexts.shape[1:]
         self.context_names = self.history.context_names
         omega = build_omega(self.two_stage, self.history.outcomes)
         self._lower, self._upper = omega.lower.numpy(), omega.upper.numpy()
 
     def _project(self, outcomes: np.ndarray) -> np.ndarray:
-        """Return the nearest outcomes (..., p) that the Params' domains allow."""
+        """Return the nearest outcomes (..., p) in the Params' domains."""
         return np.clip(outcomes, self._lower, self._upper)
 
     def _task(self) -> Task:
-        """Return what the parts of csg.fit learn with, for one scenario."""
+        """Return the learning task of csg.fit, for one scenario."""
         return Task(self.oracle, self.history, 1, FitConfig(), self.seed, TrainingLog())
 
-    def _refuse(self, *problems: str) -> None:
-        """Raise one DataError for all problems, if there are any."""
+    def _raise_problems(self, *problems: str) -> None:
+        """Raise one DataError that lists the problems, if there are any."""
         if problems:
             raise DataError(f"Cannot make {type(self).__name__}", problems)
 

@@ -1,4 +1,4 @@
-"""Quantile regression: one scenario, a quantile of each uncertain number."""
+"""Quantile regression: one scenario, a quantile of each uncertain parameter."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pyomo_csg.learn.distributions.samplers import context_features
 
 
 class QuantileRegression(Baseline):
-    """Solves on one scenario: each number's quantile, linear in the context (Koenker).
+    """Solve on one scenario: quantiles that are linear in the context (Koenker).
 
-    A newsvendor then orders the quantile itself. Elsewhere nothing says which level is
-    good: try some.
+    A newsvendor orders the quantile itself. For other models no theory gives the level;
+    try several.
 
     Parameters
     ----------
-    model, data, context, seed, solver, options, workers, executor
+    model, data, **settings
         As in :class:`Baseline`.
     level : float or sequence of float (p,)
-        Between 0 and 1; one for all numbers, or one for each. A newsvendor's is
+        Between 0 and 1, for all uncertain parameters or for each. A newsvendor's is
         (price - cost) / (price - salvage).
 
     Examples
@@ -42,12 +42,11 @@ class QuantileRegression(Baseline):
 
     def __init__(self, model: BlockData, data: Any, level: Any, **settings: Any):
         super().__init__(model, data, **settings)
-        numbers = self.history.outcomes.shape[1]
-        self.levels = self._levels(level, numbers)
+        self.levels = self._read_levels(level)
         shown = dict.fromkeys(f"{q:.3g}" for q in self.levels)
         self.name = f"quantile regression, {', '.join(shown)}"
         features = context_features(self.history.contexts)
-        self._lines = [
+        self._regressors = [
             make_pipeline(
                 StandardScaler(), QuantileRegressor(quantile=q, alpha=0.0)
             ).fit(features, column)
@@ -58,18 +57,19 @@ class QuantileRegression(Baseline):
         self, contexts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         features = context_features(contexts)
-        found = np.stack([line.predict(features) for line in self._lines], axis=-1)
-        return self._project(found)[:, None], np.ones((len(contexts), 1))
+        quantiles = np.stack([r.predict(features) for r in self._regressors], axis=-1)
+        return self._project(quantiles)[:, None], np.ones((len(contexts), 1))
 
-    def _levels(self, level: Any, numbers: int) -> np.ndarray:
-        """Return a level for each number, or raise a DataError."""
+    def _read_levels(self, level: Any) -> np.ndarray:
+        """Return levels (p,), or raise a DataError."""
+        p = self.history.outcomes.shape[1]
         try:
-            levels = np.array(np.broadcast_to(level, numbers), dtype=float)
+            levels = np.array(np.broadcast_to(level, p), dtype=float)
         except (TypeError, ValueError):
-            levels = np.full(numbers, np.nan)
+            levels = np.full(p, np.nan)
         if not ((levels > 0) & (levels < 1)).all():
-            self._refuse(
+            self._raise_problems(
                 f"level is {level!r}; give a number between 0 and 1, or one for each of "
-                f"{numbers} uncertain numbers"
+                f"{p} uncertain numbers"
             )
         return levels

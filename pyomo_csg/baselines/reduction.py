@@ -1,4 +1,4 @@
-"""Scenario reduction: few scenarios, with weights, that stand for many."""
+"""Scenario reduction: replace many weighted outcomes by a few weighted scenarios."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def kmeans(
     seed: int = 0,
     unit: Any = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the centers of clusters, and what share of the outcomes is in each.
+    """Return cluster centers, weighted by the share of outcomes in each cluster.
 
     Parameters
     ----------
@@ -26,11 +26,11 @@ def kmeans(
     weights : array (m,), optional
         Default: 1/m each.
     count : int
-        K. Where fewer outcomes are distinct, those are returned.
+        K. If there are fewer distinct outcomes, those are returned.
     seed : int
-        Of the first centers: the best of ten starts is taken.
+        Seed of the ten starts.
     unit : float or array (p,), optional
-        What outcomes are divided by before distances are taken.
+        Outcomes are divided by this before distances are computed.
 
     Returns
     -------
@@ -43,12 +43,12 @@ def kmeans(
     >>> sorted(zip(scenarios.ravel().tolist(), weights.tolist()))
     [(2.0, 0.5), (9.0, 0.5)]
     """
-    outcomes, weights = _distinct(outcomes, weights)
+    outcomes, weights = _merge_duplicates(outcomes, weights)
     if count >= len(outcomes):
         return outcomes, weights
     clusters = KMeans(count, n_init=_STARTS, random_state=seed)
     clusters.fit(outcomes / unit, sample_weight=weights)
-    # Rounding may take a mean beyond what it is the mean of.
+    # Rounding may push a center out of the range of its outcomes.
     centers = np.clip(
         clusters.cluster_centers_ * unit, outcomes.min(axis=0), outcomes.max(axis=0)
     )
@@ -61,11 +61,11 @@ def forward_selection(
     count: int,
     unit: Any = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return outcomes picked one by one, each for the least Kantorovich distance.
+    """Return outcomes selected one by one to minimize the Kantorovich distance.
 
-    The fast forward selection of Heitsch and Roemisch (2003), with the Euclidean norm as
-    the cost of moving an outcome. What is not picked gives its weight to the nearest that
-    is, which is optimal for those that were picked.
+    The fast forward selection of Heitsch and Roemisch (2003), with Euclidean distances.
+    Outcomes that are not selected pass their weight to the nearest selected one, which is
+    optimal for that selection.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def forward_selection(
     Returns
     -------
     scenarios : array (K, p)
-        In the order in which they were picked.
+        In order of selection.
     weights : array (K,)
 
     Examples
@@ -83,28 +83,28 @@ def forward_selection(
     >>> forward_selection(np.array([[1.0], [2], [3], [9]]), None, 2)
     (array([[2.], [9.]]), array([0.75, 0.25]))
     """
-    outcomes, weights = _distinct(outcomes, weights)
+    outcomes, weights = _merge_duplicates(outcomes, weights)
     if count >= len(outcomes):
         return outcomes, weights
-    apart = cdist(outcomes / unit, outcomes / unit)
-    nearest = np.full(len(outcomes), np.inf)
-    picked: list[int] = []
+    distances = cdist(outcomes / unit, outcomes / unit)
+    to_selected = np.full(len(outcomes), np.inf)
+    selected: list[int] = []
     for _ in range(count):
-        distances = weights @ np.minimum(nearest[:, None], apart)
-        distances[picked] = np.inf
-        picked.append(int(distances.argmin()))
-        nearest = np.minimum(nearest, apart[:, picked[-1]])
-    owner = apart[:, picked].argmin(axis=1)
-    return outcomes[picked], np.bincount(owner, weights, count)
+        totals = weights @ np.minimum(to_selected[:, None], distances)
+        totals[selected] = np.inf
+        selected.append(int(totals.argmin()))
+        to_selected = np.minimum(to_selected, distances[:, selected[-1]])
+    nearest = distances[:, selected].argmin(axis=1)
+    return outcomes[selected], np.bincount(nearest, weights, count)
 
 
-def _distinct(
+def _merge_duplicates(
     outcomes: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the outcomes that have a weight, each once; weights sum to 1."""
+    """Return distinct outcomes of positive weight; the weights sum to 1."""
     if weights is None:
         weights = np.full(len(outcomes), 1 / len(outcomes))
-    used = weights > 0
-    points, owner = np.unique(outcomes[used], axis=0, return_inverse=True)
-    shares = np.bincount(owner.ravel(), weights[used], len(points))
+    positive = weights > 0
+    points, which = np.unique(outcomes[positive], axis=0, return_inverse=True)
+    shares = np.bincount(which.ravel(), weights[positive], len(points))
     return points, shares / shares.sum()

@@ -1,4 +1,8 @@
-"""SAA on the outcomes of the nearest contexts (Bertsimas and Kallus, 2020)."""
+"""Weighted sample average approximation (Bertsimas and Kallus, 2020).
+
+The model is solved on past outcomes: all of them, those of the nearest contexts, or those
+that a random forest weights for the context.
+"""
 
 from __future__ import annotations
 
@@ -16,35 +20,36 @@ from pyomo_csg.baselines.reduction import forward_selection, kmeans
 from pyomo_csg.decisions.decider import PerContext
 from pyomo_csg.learn.distributions.samplers import Forest, context_features
 from pyomo_csg.learn.networks.domains import standard_spread
-from pyomo_csg.solve import Solution
+from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.validation import is_one_of, is_whole
 
 _REDUCTIONS = ("kmeans", "forward")
 _UNITS = ("raw", "standard")
+_MAX_NEIGHBORS = 500
+_SCORED_ROWS = 200  # rows on which numbers of neighbors are compared
 
 
-class Conditional(Baseline):
-    """Solves on a distribution given the context, or on K scenarios that stand for it.
+class WeightedSAA(Baseline):
+    """Base class: solve on a conditional distribution, or on K scenarios of it.
 
-    Whoever derives from it gives the distribution, in ``_law``.
+    Subclasses implement ``_distribution``.
 
     Parameters
     ----------
-    model, data, context, seed, solver, options, workers, executor
+    model, data, **settings
         As in :class:`Baseline`.
     scenarios : int, optional
-        K, at most: a distribution of fewer outcomes stays as it is. Default: all.
+        K, the maximum number of scenarios. Default: no reduction.
     reduction : {'kmeans', 'forward'}, optional
-        How to come to K: centers of clusters, or fast forward selection, which picks
-        among the outcomes.
+        How to reduce to K: cluster centers, or fast forward selection among the outcomes.
     units : {'raw', 'standard'}, optional
-        Of the outcomes when their distances are taken: as they are, or in standard
+        Whether the reduction measures distances in the outcomes' units or in standard
         deviations of the history.
     """
 
     def __init__(
         self,
-        model: BlockData,
+        model: BlockData | Oracle,
         data: Any,
         *,
         scenarios: int | None = None,
@@ -52,46 +57,43 @@ class Conditional(Baseline):
         units: str = "raw",
         **settings: Any,
     ):
-        self._refuse(*_problems(scenarios, reduction, units))
+        self._raise_problems(*_option_problems(scenarios, reduction, units))
         super().__init__(model, data, **settings)
         self._count, self._reduction = scenarios, reduction
-        raw = units == "raw"
-        self._unit = 1.0 if raw else standard_spread(self.history.outcomes)
+        self._unit = 1.0 if units == "raw" else standard_spread(self.history.outcomes)
         if scenarios is not None:
             self.name = f"{self.name}, K={scenarios} by {reduction}"
 
     @abstractmethod
-    def _law(self, contexts: np.ndarray) -> tuple[PerContext, PerContext]:
+    def _distribution(self, contexts: np.ndarray) -> tuple[PerContext, PerContext]:
         """Return outcomes (n, m, p) and weights (n, m), or lists where m differs."""
 
     def _generate_scenarios(
         self, contexts: np.ndarray
     ) -> tuple[PerContext, PerContext]:
-        outcomes, weights = self._law(contexts)
+        outcomes, weights = self._distribution(contexts)
         if self._count is None:
             return outcomes, weights
-        reduced = [
-            self._reduced(mine, shares, self._count)
-            for mine, shares in zip(outcomes, weights, strict=True)
-        ]
-        sets, shares = zip(*reduced, strict=True)
-        return _stacked(sets), _stacked(shares)
+        reduced = [self._reduce(*one) for one in zip(outcomes, weights, strict=True)]
+        scenarios, shares = zip(*reduced, strict=True)
+        return _stack(scenarios), _stack(shares)
 
-    def _reduced(
-        self, outcomes: np.ndarray, weights: np.ndarray, count: int
+    def _reduce(
+        self, outcomes: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
+        assert self._count is not None
         if self._reduction == "kmeans":
-            return kmeans(outcomes, weights, count, self.seed, self._unit)
-        return forward_selection(outcomes, weights, count, self._unit)
+            return kmeans(outcomes, weights, self._count, self.seed, self._unit)
+        return forward_selection(outcomes, weights, self._count, self._unit)
 
 
-def _stacked(arrays: Sequence[np.ndarray]) -> PerContext:
-    """Return one array where all are of a size, else a list."""
+def _stack(arrays: Sequence[np.ndarray]) -> PerContext:
+    """Return one array if all have the same length, else a list."""
     same = len({len(array) for array in arrays}) == 1
     return np.stack(arrays) if same else list(arrays)
 
 
-def _problems(scenarios: Any, reduction: Any, units: Any) -> list[str]:
+def _option_problems(scenarios: Any, reduction: Any, units: Any) -> list[str]:
     problems = []
     if not (scenarios is None or is_whole(scenarios) and scenarios >= 1):
         problems.append(
@@ -104,18 +106,18 @@ def _problems(scenarios: Any, reduction: Any, units: Any) -> list[str]:
     return problems
 
 
-class SampleAverage(Conditional):
-    """Solves once on all outcomes of the history, whatever the context.
+class SampleAverage(WeightedSAA):
+    """Solve once on all outcomes of the history, whatever the context.
 
-    With ``scenarios=K`` it is context-free scenario reduction. The first decision is
-    kept: all others take no solve.
+    With ``scenarios=K`` this is context-free scenario reduction. The decision is computed
+    once and then returned for every context.
 
     Parameters
     ----------
-    model, data, context, seed, solver, options, workers, executor
+    model, data, **settings
         As in :class:`Baseline`.
     scenarios, reduction, units
-        As in :class:`Conditional`.
+        As in :class:`WeightedSAA`.
 
     Examples
     --------
@@ -131,55 +133,46 @@ class SampleAverage(Conditional):
     name = "SAA"
     _solution: Solution | None = None
 
-    def __init__(self, model: BlockData, data: Any, **options: Any):
+    def __init__(self, model: BlockData | Oracle, data: Any, **options: Any):
         super().__init__(model, data, **options)
-        (scenarios,), (weights,) = super()._generate_scenarios(
-            self.history.contexts[:1]
-        )
-        self._scenarios, self._weights = scenarios, weights
+        scenarios, weights = super()._generate_scenarios(self.history.contexts[:1])
+        self._scenarios, self._weights = scenarios[0], weights[0]
 
-    def _law(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        n, outcomes = len(contexts), self.history.outcomes
-        shares = np.full(len(outcomes), 1 / len(outcomes))
-        return (
-            np.broadcast_to(outcomes, (n, *outcomes.shape)),
-            np.broadcast_to(shares, (n, *shares.shape)),
-        )
+    def _distribution(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        outcomes = self.history.outcomes
+        return outcomes[None], np.full((1, len(outcomes)), 1 / len(outcomes))
 
     def _generate_scenarios(
         self, contexts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        n = len(contexts)
+        shape = (len(contexts), *self._scenarios.shape)
         return (
-            np.broadcast_to(self._scenarios, (n, *self._scenarios.shape)),
-            np.broadcast_to(self._weights, (n, *self._weights.shape)),
+            np.broadcast_to(self._scenarios, shape),
+            np.broadcast_to(self._weights, shape[:2]),
         )
 
     def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
-        kept = self._solution
-        if kept is None or how["on_error"] == "raise" and kept.status[0] != "optimal":
-            kept = super()._solve_scenarios(scenarios[:1], weights[:1], **how)
-            self._solution = kept
-        return Solution(
-            *(
-                np.repeat(part, len(scenarios), axis=0)
-                for part in (kept.decision, kept.value, kept.status)
-            )
-        )
+        once = self._solution
+        if once is None or how["on_error"] == "raise" and once.status[0] != "optimal":
+            once = super()._solve_scenarios(scenarios[:1], weights[:1], **how)
+            self._solution = once
+        parts = once.decision, once.value, once.status
+        return Solution(*(np.repeat(part, len(scenarios), axis=0) for part in parts))
 
 
-class ForestWeighted(Conditional):
-    """Solves on all outcomes that a random forest gives a weight for the context.
+class ForestWeighted(WeightedSAA):
+    """Solve on past outcomes, weighted by a random forest for the context.
 
-    An outcome's weight is the mean over trees of its share in the context's leaf. How
-    many have one differs from context to context: scenarios of many are a list.
+    The weight of an outcome is its share of the context's leaf, averaged over the trees.
+    Only outcomes of positive weight are used, so the scenarios of several contexts are a
+    list.
 
     Parameters
     ----------
-    model, data, context, seed, solver, options, workers, executor
+    model, data, **settings
         As in :class:`Baseline`.
     scenarios, reduction, units
-        As in :class:`Conditional`.
+        As in :class:`WeightedSAA`.
 
     Examples
     --------
@@ -194,40 +187,39 @@ class ForestWeighted(Conditional):
 
     name = "forest-weighted SAA"
 
-    def __init__(self, model: BlockData, data: Any, **options: Any):
+    def __init__(self, model: BlockData | Oracle, data: Any, **options: Any):
         super().__init__(model, data, **options)
         outcomes = self.history.outcomes
         targets = outcomes / standard_spread(outcomes)
         self._forest = Forest(self.history.contexts, targets, self.seed)
 
-    def _law(self, contexts: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def _distribution(
+        self, contexts: np.ndarray
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         weights = self._forest.weights(contexts)
         used = [mine > 0 for mine in weights]
         return (
-            [self.history.outcomes[these] for these in used],
-            [w[these] / w[these].sum() for w, these in zip(weights, used, strict=True)],
+            [self.history.outcomes[rows] for rows in used],
+            [w[rows] / w[rows].sum() for w, rows in zip(weights, used, strict=True)],
         )
 
 
-_MOST, _JUDGED = 500, 200
+class NeighbourWeighted(WeightedSAA):
+    """Solve on the outcomes of the nearest contexts, with equal weights.
 
-
-class NeighbourWeighted(Conditional):
-    """Solves on the outcomes of the nearest contexts, each as likely as another.
-
-    Distances are Euclidean in standard deviations of the contexts' numbers; of panels,
-    of each number's mean, spread and last value.
+    Distances are Euclidean in standard deviations of the context features. A panel's
+    features are the mean, standard deviation and last value of each column.
 
     Parameters
     ----------
-    model, data, context, seed, solver, options, workers, executor
+    model, data, **settings
         As in :class:`Baseline`.
     neighbours : int or 'auto'
-        How many. ``'auto'`` takes what would have foretold the history best, by the
-        energy score, each outcome by those of its nearest: at most half of the pairs,
-        or 500.
+        Number of neighbors. ``'auto'`` minimizes the energy score of each outcome of the
+        history given those of its nearest neighbors, over at most half of the rows and at
+        most 500.
     scenarios, reduction, units
-        As in :class:`Conditional`.
+        As in :class:`WeightedSAA`.
 
     Attributes
     ----------
@@ -255,50 +247,48 @@ class NeighbourWeighted(Conditional):
     ):
         super().__init__(model, data, **options)
         n = len(self.history)
-        whole = is_whole(neighbours) and 1 <= neighbours <= n
-        if not whole and not (isinstance(neighbours, str) and neighbours == "auto"):
-            self._refuse(
+        fixed = is_whole(neighbours) and 1 <= neighbours <= n
+        if not fixed and not (isinstance(neighbours, str) and neighbours == "auto"):
+            self._raise_problems(
                 f"neighbours is {neighbours!r}; give a whole number from 1 to {n}, the "
                 "number of pairs, or 'auto'"
             )
         features = context_features(self.history.contexts)
         self._spread = standard_spread(features)
-        self._nearest = NearestNeighbors().fit(features / self._spread)
-        self.neighbours = int(neighbours) if whole else self._best()
+        self._index = NearestNeighbors().fit(features / self._spread)
+        self.neighbours = int(neighbours) if fixed else self._best_count()
 
-    def _law(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        near = self._nearest.kneighbors(
+    def _distribution(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nearest = self._index.kneighbors(
             context_features(contexts) / self._spread,
             self.neighbours,
             return_distance=False,
         )
-        return self.history.outcomes[near], np.full(near.shape, 1 / near.shape[1])
+        weights = np.full(nearest.shape, 1 / nearest.shape[1])
+        return self.history.outcomes[nearest], weights
 
-    def _best(self) -> int:
-        """Return the number of neighbours that foretells the history best."""
+    def _best_count(self) -> int:
+        """Return the number of neighbors with the least energy score on the history."""
         n = len(self.history)
-        rows = np.random.default_rng(self.seed).permutation(n)[:_JUDGED]
-        # Asked for no contexts, it answers for its own, none its own neighbour.
-        near = self._nearest.kneighbors(
-            n_neighbors=min(n // 2, _MOST), return_distance=False
+        rows = np.random.default_rng(self.seed).permutation(n)[:_SCORED_ROWS]
+        # Without contexts, kneighbors answers for the fitted rows and excludes each
+        # row from its own neighbors.
+        nearest = self._index.kneighbors(
+            n_neighbors=min(n // 2, _MAX_NEIGHBORS), return_distance=False
         )[rows]
         outcomes = self.history.outcomes / standard_spread(self.history.outcomes)
-        return int(energy_scores(outcomes[near], outcomes[rows]).argmin()) + 1
+        return int(energy_scores(outcomes[nearest], outcomes[rows]).argmin()) + 1
 
 
 def energy_scores(forecasts: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
-    """Return the mean energy score (m,) of the first 1, 2, ... m points of forecasts.
+    """Return the mean energy score (m,) of the first 1, 2, ..., m points of forecasts.
 
-    Parameters
-    ----------
-    forecasts : array (n, m, p)
-    outcomes : array (n, p)
-        What happened.
+    Forecasts are (n, m, p), the outcomes that followed (n, p).
     """
     counts = np.arange(1, forecasts.shape[1] + 1)
     total = np.zeros(len(counts))
     for points, outcome in zip(forecasts, outcomes, strict=True):
-        off = np.linalg.norm(points - outcome, axis=1)
+        errors = np.linalg.norm(points - outcome, axis=1)
         among = cdist(points, points).cumsum(axis=0).cumsum(axis=1).diagonal()
-        total += off.cumsum() / counts - among / (2 * counts**2)
+        total += errors.cumsum() / counts - among / (2 * counts**2)
     return total / len(outcomes)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.guarantees.gap import NEIGHBOURS, PERFECT, Gap, gap_of
 from pyomo_csg.guarantees.holdout import costs_of, halves, pairs_of, take
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
-from pyomo_csg.guarantees.rivals import usual_rivals
 from pyomo_csg.learn.history import History
 from pyomo_csg.validation import is_number, seed_problems, share_problems
 
@@ -244,13 +244,15 @@ def _rivals(
         _refuse_rivals(policy, against)
         return against, everything
     if history is not None:
-        return usual_rivals(policy, pairs_of(policy, history), seed), everything
+        return certificate_baselines(
+            policy, pairs_of(policy, history), seed
+        ), everything
     seen, rows = halves(pairs, seed)
     if len(seen) < _LEAST:
         found = f"there are {len(pairs)} pairs, half of which rivals would learn from"
         remedy = f"give history=, or at least {2 * _LEAST}"
         raise DataError("There is no certificate", [f"{found}; {remedy}"])
-    return usual_rivals(policy, seen, seed), rows
+    return certificate_baselines(policy, seen, seed), rows
 
 
 def _refuse_rivals(policy: Decider, against: Mapping[str, Decider]) -> None:

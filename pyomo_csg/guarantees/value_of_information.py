@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from pyomo_csg.baselines.standard_baselines import (
+    SampledForestSAA,
+    forest_expected_value,
+)
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.guarantees.holdout import (
@@ -18,7 +22,6 @@ from pyomo_csg.guarantees.holdout import (
     refuse_stranger,
     take,
 )
-from pyomo_csg.guarantees.rivals import Forecast, SampleAverage
 from pyomo_csg.learn.history import read_contexts
 from pyomo_csg.stages.inputs import scenario_batch, weight_batch
 from pyomo_csg.validation import Problems, seed_problems
@@ -129,9 +132,9 @@ def values(
     sense = int(policy.two_stage.sense)
     perfect = policy.oracle.solve(pairs.outcomes[:, None], progress=False).value
     return _valued(
-        costs_of(Forecast(policy, seen, seed), pairs),
+        costs_of(forest_expected_value(policy, seen, seed), pairs),
         costs_of(policy, pairs),
-        costs_of(SampleAverage(policy, seen, seed), pairs),
+        costs_of(SampledForestSAA(policy, seen, seed), pairs),
         sense * perfect,
         known=False,
     )

@@ -12,9 +12,9 @@ import numpy as np
 
 import pyomo_csg as csg
 from models import cep1, mnv, newsvendor
+from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.guarantees import mean_interval
 from pyomo_csg.guarantees.holdout import costs_of
-from pyomo_csg.guarantees.rivals import usual_rivals
 from pyomo_csg.learn.history import History
 
 POPULATIONS = {
@@ -34,7 +34,7 @@ def population(name):
     costs = costs_of(policy, pairs)
     known = policy.oracle.solve(pairs.outcomes[:, None], progress=False).value
     gaps = costs - int(policy.two_stage.sense) * known
-    rivals = usual_rivals(policy, History(*history)).values()
+    rivals = certificate_baselines(policy, History(*history)).values()
     return np.stack([costs, gaps, *(costs_of(r, pairs) - costs for r in rivals)])
 
 

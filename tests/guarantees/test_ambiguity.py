@@ -5,8 +5,8 @@ import pytest
 
 import pyomo_csg as csg
 from models import mnv, newsvendor
+from pyomo_csg.baselines.standard_baselines import SampledForestSAA
 from pyomo_csg.guarantees import ambiguity
-from pyomo_csg.guarantees.rivals import SampleAverage
 from pyomo_csg.learn.history import History
 from tests.quick import fit
 
@@ -39,7 +39,7 @@ def test_integer_models_are_refused():
 
 
 def test_sets_of_many_sizes_are_refused(policy, history, held_out):
-    rival = SampleAverage(policy, History(*history))
+    rival = SampledForestSAA(policy, History(*history))
     with pytest.raises(csg.DataError, match="more scenarios for some"):
         ambiguity(rival, held_out)
 

@@ -8,10 +8,10 @@ from scipy import stats
 
 import pyomo_csg as csg
 from models import newsvendor
+from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.guarantees import mean_interval
 from pyomo_csg.guarantees.holdout import costs_of
-from pyomo_csg.guarantees.rivals import usual_rivals
 from pyomo_csg.learn.history import History
 from tests.quick import fit, maximised
 
@@ -190,7 +190,7 @@ def test_a_cost_that_is_infinite_is_no_certificate(history):
 def test_all_bounds_hold_together_as_often_as_they_say(policy, history, by_hand):
     """On bootstrap samples of many pairs, whose means are known."""
     contexts, demands = newsvendor.sample(1000, seed=5)
-    everyone = [policy, *usual_rivals(policy, History(*history)).values()]
+    everyone = [policy, *certificate_baselines(policy, History(*history)).values()]
     orders = [one.decide(contexts)["order"].to_numpy() for one in everyone]
     ours, *theirs = (by_hand(order, demands[:, 0]) for order in orders)
     gaps = ours - by_hand(demands[:, 0], demands[:, 0])

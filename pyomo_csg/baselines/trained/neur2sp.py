@@ -257,7 +257,7 @@ class Neur2SP(Baseline):
         progress: bool = True,
         **settings: Any,
     ):
-        self._refuse(
+        self._raise_problems(
             *whole_problems(
                 hidden=hidden,
                 labels=labels,

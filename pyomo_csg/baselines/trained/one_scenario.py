@@ -90,7 +90,7 @@ class OneScenario(Baseline):
         problems = whole_problems(evaluations=evaluations, pairs=pairs, leaf=leaf)
         if map not in ("linear", "tree"):
             problems.append(f"map is {map!r}; give 'linear' or 'tree'")
-        self._refuse(*problems)
+        self._raise_problems(*problems)
         super().__init__(model, data, context=context, seed=seed, **settings)
         self.name = f"one scenario, {map}"
         self._evaluations, self._pairs = int(evaluations), int(pairs)
@@ -134,7 +134,7 @@ class OneScenario(Baseline):
         costs = self._costs(design @ numbers, rows)
         known = np.isfinite(costs)
         if not known.any():
-            self._refuse(
+            self._raise_problems(
                 f"none of {len(rows)} pairs has an answer once decisions are made on the "
                 "least-squares scenario; give the model complete recourse"
             )

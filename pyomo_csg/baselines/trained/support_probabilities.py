@@ -222,7 +222,7 @@ class SupportProbabilities(Baseline):
         if not _are_units(hidden):
             found = f"hidden is {hidden!r}; give whole numbers above 0, such as (64,)"
             problems.append(found)
-        self._refuse(*problems)
+        self._raise_problems(*problems)
         super().__init__(model, data, context=context, seed=seed, **settings)
         self._features = Features(self.history.contexts)
         rng = np.random.default_rng(self.seed)

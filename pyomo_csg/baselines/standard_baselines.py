@@ -1,0 +1,149 @@
+"""The baselines that certificates, values of information and comparisons use by default.
+
+They are the classes of :mod:`pyomo_csg.baselines`, on at most a few hundred outcomes a
+program.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import RandomForestRegressor
+
+from pyomo_csg.baselines.forecast_based import ExpectedValue
+from pyomo_csg.baselines.weighted_saa import SampleAverage, WeightedSAA
+from pyomo_csg.decisions.decider import Decider
+from pyomo_csg.learn.distributions.samplers import context_features, forest_weights
+from pyomo_csg.learn.history import History
+from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.solve import Oracle
+
+_MAX_OUTCOMES, _MAX_OUTCOMES_INTEGER = 200, 40
+_MAX_COMPARED, _MAX_COMPARED_INTEGER = 500, 20
+_TREES, _LEAF = 100, 5
+
+
+def certificate_baselines(
+    policy: Decider, history: History, seed: int = 0
+) -> dict[str, Decider]:
+    """Return the expected-value and context-free decisions that a policy should beat."""
+    return {
+        "deciding on the forecast": forest_expected_value(policy, history, seed),
+        "one decision for all contexts": _sampled_saa(policy, history, seed),
+    }
+
+
+def forest_expected_value(
+    policy: Decider, history: History, seed: int = 0
+) -> ExpectedValue:
+    """Return the expected-value decision for the policy's model, by a forest."""
+    low, high = history.outcomes.min(axis=0), history.outcomes.max(axis=0)
+
+    def forecast(contexts: np.ndarray) -> np.ndarray:
+        # Weights sum to 1 only up to rounding, so a mean may leave the outcomes' range.
+        means = _conditional_weights(history, contexts, seed) @ history.outcomes
+        return np.clip(means, low, high)
+
+    return ExpectedValue(
+        policy.two_stage.model, history, forecast=forecast, **policy._settings
+    )
+
+
+def _sampled_saa(policy: Decider, history: History, seed: int) -> SampleAverage:
+    """Return context-free SAA on a sample of the history, if that is long."""
+    most = _outcome_limit(policy)
+    if len(history) > most:
+        shares = np.full(len(history), 1 / len(history))
+        history = _rows_of(history, _draw_rows(shares, most, seed))
+    return SampleAverage(policy.two_stage.model, history, **policy._settings)
+
+
+class SampledForestSAA(WeightedSAA):
+    """Forest-weighted SAA on a sample of the weighted outcomes, if there are many."""
+
+    name = "sampled forest-weighted SAA"
+
+    def __init__(self, policy: Decider, history: History, seed: int = 0):
+        settings: Any = policy._settings
+        super().__init__(policy.two_stage.model, history, seed=seed, **settings)
+        self._most = _outcome_limit(self)
+
+    def _distribution(
+        self, contexts: np.ndarray
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        weights = _conditional_weights(self.history, contexts, self.seed)
+        sampled = [self._sample(mine) for mine in weights]
+        return [outcomes for outcomes, _ in sampled], [shares for _, shares in sampled]
+
+    def _sample(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        used = np.flatnonzero(weights)
+        if len(used) <= self._most:
+            return self.history.outcomes[used], weights[used] / weights[used].sum()
+        rows = _draw_rows(weights, self._most, self.seed)
+        return self.history.outcomes[rows], np.full(self._most, 1 / self._most)
+
+
+def _outcome_limit(policy: Decider) -> int:
+    return _MAX_OUTCOMES_INTEGER if policy.two_stage.integer else _MAX_OUTCOMES
+
+
+def _draw_rows(weights: np.ndarray, count: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.choice(len(weights), count, p=weights / weights.sum())
+
+
+def _conditional_weights(
+    history: History, contexts: np.ndarray, seed: int
+) -> np.ndarray:
+    """Return a forest's weights (n, m) of the history's outcomes for contexts.
+
+    Unlike ForestWeighted, the outcomes are scaled by the spread over as many rows as the
+    history and the contexts have together. With several uncertain parameters the forest
+    thus depends, slightly, on the number of contexts. A change here would change the
+    numbers of certificates.
+    """
+    m, n = len(history), len(contexts)
+    rows = np.concatenate([history.contexts, contexts])
+    outcomes = np.resize(history.outcomes, (m + n, history.outcomes.shape[1]))
+    return forest_weights(rows, outcomes, np.arange(m), seed)[m:, :m]
+
+
+def comparison_baselines(
+    oracle: Oracle, history: History
+) -> tuple[ExpectedValue, SampleAverage]:
+    """Return the expected-value and context-free baselines of a comparison."""
+    pool, most = history, _MAX_COMPARED
+    if oracle.two_stage.integer:
+        most = _MAX_COMPARED_INTEGER
+    if len(history) > most:
+        order = np.random.default_rng(0).permutation(len(history))
+        pool = _rows_of(history, order[:most])
+    return (
+        ExpectedValue(oracle, history, forecast=_RegressionForest(history)),
+        SampleAverage(oracle, pool),
+    )
+
+
+class _RegressionForest:
+    """A conditional mean (n, p) by a plain random forest."""
+
+    def __init__(self, history: History):
+        self._unit = standard_spread(
+            history.outcomes
+        )  # so that all columns count alike
+        targets = history.outcomes / self._unit
+        self._forest = RandomForestRegressor(
+            _TREES, min_samples_leaf=_LEAF, random_state=0
+        ).fit(
+            context_features(history.contexts),
+            targets if targets.shape[1] > 1 else targets[:, 0],
+        )
+
+    def __call__(self, contexts: np.ndarray) -> np.ndarray:
+        means = self._forest.predict(context_features(contexts))
+        return means.reshape(len(contexts), -1) * self._unit
+
+
+def _rows_of(history: History, rows: np.ndarray) -> History:
+    return History(history.contexts[rows], history.outcomes[rows])
