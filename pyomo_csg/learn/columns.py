@@ -1,8 +1,9 @@
-"""One side of a history, column by column, and the words for what is no number in it."""
+"""Columns of numbers, and messages about cells that are not numbers."""
 
 from __future__ import annotations
 
 import reprlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -12,103 +13,169 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyomo_csg.validation import Problems
+from pyomo_csg.errors import DataError, shortlist
 
 LARGEST = 1e100  # of a context's number, so that squares are finite
-_MOST_PLACES = 3
-_MOST_COLUMNS = 10
+_MAX_CELLS = 3  # shown for a column
+_MAX_COLUMNS = 10  # shown in an error
+_FINITE = "give a finite number"
 _TEXT, _DATES, _CATEGORIES = "text", "dates or times", "categories"
 _STRAY = "text among numbers"
 ENCODINGS = {
     _TEXT: (
-        "encode it as numbers, e.g. pandas.get_dummies, or pandas.to_numeric where the "
-        "text is a number"
+        "encode it as numbers, e.g. with pandas.get_dummies, or with pandas.to_numeric "
+        "if the text is a number"
     ),
     _DATES: (
-        "encode it as numbers, e.g. pandas.get_dummies of its .dt.month or .dt.dayofweek"
+        "encode it as numbers, e.g. with pandas.get_dummies of its .dt.month or "
+        ".dt.dayofweek"
     ),
-    _CATEGORIES: "encode it as numbers, e.g. pandas.get_dummies",
+    _CATEGORIES: "encode it as numbers, e.g. with pandas.get_dummies",
 }
 _REMEDIES = {**ENCODINGS, _STRAY: "correct it, or drop the row"}
+_DATE_TYPES = date | time | timedelta | pd.Period | np.datetime64 | np.timedelta64
 
 
-class Side:
-    """One side of the pairs: its columns, and what its rows are called (None for one).
+class Columns:
+    """The numeric columns of ``'contexts'`` or ``'outcomes'``, and the problems in them.
 
-    Columns are (n,), or (n, W) in panels, by what messages call them. One that is not
-    made of numbers is refused and left out, so that the others are looked at too.
+    A column is (n,), or (n, W) in panels, and its key is its name in messages. A column
+    that is not numeric is left out and listed in ``problems``. ``rows`` holds the row
+    labels; None stands for a single row without a label.
     """
 
-    def __init__(self, role: str, rows: Any, problems: Problems):
-        self.role = role
-        self.rows: Sequence[Any] | None = rows
-        self.count = 1 if rows is None else len(rows)
-        self.names: tuple[str, ...] | None = None
-        self.columns: dict[str, np.ndarray] = {}
-        self._problems = problems
+    def __init__(
+        self, role: str, rows: Sequence[Any] | None, names: Sequence[str] | None = None
+    ):
+        self.role, self.rows = role, rows
+        self.names = None if names is None else tuple(names)
+        self.arrays: dict[str, np.ndarray] = {}
+        self.problems: list[str] = []
 
-    def add(self, label: str, values: Any) -> None:
-        """Take a column, an array or a Series, if it is made of numbers."""
-        objects = object if values.dtype == object else None  # left as they are
-        column = pd.Series(values.ravel() if values.ndim > 1 else values, dtype=objects)
-        kind, position = _not_numbers(column)
-        if not kind:
-            numbers = column.to_numpy(dtype=float, na_value=np.nan)
-            self.columns[label] = numbers.reshape(values.shape)
-            return
-        found = f"{label} holds {kind}"
-        if position is not None:
-            shown = reprlib.repr(column.iloc[position])
-            place = tuple(map(int, np.unravel_index(position, values.shape)))
-            found += f", such as {shown}{self._where(place)}"
-        remedy = _REMEDIES.get(kind, "give numbers")
-        if self.role == "outcomes":
-            remedy = "an outcome is a number"
-        self.refuse(f"{found}; {remedy}")
+    @classmethod
+    def from_frame(
+        cls, role: str, frame: pd.DataFrame, names: Sequence[str], rows: Any
+    ) -> Columns:
+        """Read the columns with these names; other columns are ignored."""
+        columns = cls(role, rows, names)
+        found = [str(column) for column in frame.columns]
+        counts = Counter(found)
+        if missing := [name for name in names if not counts[name]]:
+            among = f" among {shortlist(found)}" if found else ""
+            columns.problems.append(
+                f"no column for {shortlist(missing)}{among}; add it or rename one"
+            )
+        if repeated := [name for name in names if counts[name] > 1]:
+            columns.problems.append(
+                f"more than one column is called {shortlist(repeated)}; rename or drop "
+                "one"
+            )
+        for name in names:
+            if counts[name] == 1:
+                columns._add(columns.label(name), frame.iloc[:, found.index(name)])
+        return columns
 
-    def stacked(self) -> np.ndarray:
-        """Return all columns as one array, a copy of what was given."""
-        return np.stack(list(self.columns.values()), axis=-1)
+    @classmethod
+    def from_array(
+        cls, role: str, array: np.ndarray, labels: Iterable[str | int], rows: Any
+    ) -> Columns:
+        """Read the last axis of an array as columns."""
+        columns = cls(role, rows)
+        for j, label in enumerate(labels):
+            columns._add(columns.label(label), array[..., j])
+        return columns
 
-    def refuse(self, problem: str) -> None:
-        """Refuse this side for a reason."""
-        self._problems.add_for(self.role, problem)
+    def __len__(self) -> int:
+        return 1 if self.rows is None else len(self.rows)
 
-    def refuse_all(self, problems: Iterable[str]) -> None:
-        """Refuse for each reason; of very many, the first ones speak for all."""
-        problems = list(problems)
-        for problem in problems[:_MOST_COLUMNS]:
-            self.refuse(problem)
-        if (more := len(problems) - _MOST_COLUMNS) > 0:
-            self.refuse(f"... and {more} more like these")
+    def label(self, name: str | int) -> str:
+        """Return a column's name in messages."""
+        quoted = f"'{name}'" if isinstance(name, str) else str(name)
+        return f"column {quoted}" if self.role == "contexts" else quoted
 
-    def refuse_infinite(self) -> None:
-        """Refuse numbers that are missing, infinite, or beyond all measure."""
-        self.refuse_all(
-            f"{label} is {self.listed(column, places)}; {_remedy(column, places)}"
-            for label, column in self.columns.items()
-            if (places := [tuple(p) for p in np.argwhere(~(abs(column) < LARGEST))])
-        )
+    def stack(self) -> np.ndarray:
+        """Return a copy of all columns as one array (n, d) or (n, W, d)."""
+        return np.stack(list(self.arrays.values()), axis=-1)
 
-    def listed(self, column: np.ndarray, places: list[tuple[int, ...]]) -> str:
-        """Return the numbers at these places, and where that is."""
-        shown = [f"{column[p]:g}{self._where(p)}" for p in places[:_MOST_PLACES]]
-        more = len(places) - _MOST_PLACES
+    def check_finite(self) -> None:
+        """Report numbers that are missing, infinite or too large."""
+        problems = []
+        for label, array in self.arrays.items():
+            if cells := [tuple(cell) for cell in np.argwhere(~(abs(array) < LARGEST))]:
+                huge = any(np.isfinite(array[cell]) for cell in cells)
+                remedy = f"give a number below {LARGEST:g}" if huge else _FINITE
+                problems.append(f"{label} is {self.list_cells(array, cells)}; {remedy}")
+        self.add_problems(problems)
+
+    def add_problems(self, problems: list[str]) -> None:
+        """Keep one problem per column, or the first few if there are many."""
+        self.problems += problems[:_MAX_COLUMNS]
+        if (more := len(problems) - _MAX_COLUMNS) > 0:
+            self.problems.append(f"... and {more} more like these")
+
+    def list_cells(self, array: np.ndarray, cells: list[tuple[int, ...]]) -> str:
+        """Return the first few of these cells with their rows, for a message."""
+        shown = []
+        for cell in cells[:_MAX_CELLS]:
+            place = self._place(cell)
+            shown.append(f"{array[cell]:g}" + (f" in {place}" if place else ""))
+        more = len(cells) - _MAX_CELLS
         return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
-    def _where(self, place: tuple[int, ...]) -> str:
-        words = [] if self.rows is None else [f"row {self.rows[place[0]]}"]
-        words += [f"step {step}" for step in place[1:]]
-        return " in " + ", ".join(words) if words else ""
+    def _add(self, label: str, values: Any) -> None:
+        """Keep an array or a Series if all its cells are numbers; report it if not."""
+        dtype = object if values.dtype == object else None  # do not infer another
+        column = pd.Series(values.ravel() if values.ndim > 1 else values, dtype=dtype)
+        kind, position = _non_numeric_content(column)
+        if not kind:
+            numbers = column.to_numpy(dtype=float, na_value=np.nan)
+            self.arrays[label] = numbers.reshape(values.shape)
+            return
+        example = ""
+        if position is not None:
+            place = self._place(np.unravel_index(position, values.shape))
+            shown = reprlib.repr(column.iloc[position])
+            example = f" ({shown}, {place})" if place else f" ({shown})"
+        remedy = _REMEDIES.get(kind, "give numbers")
+        if self.role == "outcomes":
+            remedy = "every outcome must be a number"
+        self.problems.append(f"{label} contains {kind}{example}; {remedy}")
+
+    def _place(self, cell: Sequence[Any]) -> str:
+        words = [] if self.rows is None else [f"row {self.rows[cell[0]]}"]
+        return ", ".join([*words, *(f"step {step}" for step in cell[1:])])
 
 
-def _remedy(column: np.ndarray, places: list[tuple[int, ...]]) -> str:
-    huge = any(np.isfinite(column[place]) for place in places)
-    return f"give a number below {LARGEST:g}" if huge else "give a finite number"
+def as_array(values: Any, expected: str) -> np.ndarray:
+    """Return values as an array, of objects if some may not be numbers."""
+    try:
+        if isinstance(values, np.ma.MaskedArray):
+            values = np.ma.filled(values.astype(float), np.nan)
+        array = np.asarray(values)
+        if array.dtype.kind in "USV":  # NumPy turned numbers beside text into text
+            array = np.asarray(values, dtype=object)
+    except (TypeError, ValueError, RuntimeError) as error:
+        problem = f"they are not an array of numbers: {error}; {expected}"
+        raise unreadable(problem) from None
+    if array.ndim == 0:
+        raise unreadable(f"{describe_type(values)} was given; {expected}")
+    return array
 
 
-def _not_numbers(column: pd.Series) -> tuple[str, int | None]:
-    """Return what a column holds instead of numbers, '' if it does not, and where."""
+def unreadable(problem: str) -> DataError:
+    """Return the error of a reader; the caller's collector adds the subject."""
+    return DataError("", [problem])
+
+
+def describe_type(value: Any) -> str:
+    """Return a value's type with its article, such as 'a dict'."""
+    name = "array" if isinstance(value, np.ndarray) else type(value).__name__
+    article = "an" if name[0] in "aeioAEIO" else "a"
+    return "nothing" if value is None else f"{article} {name}"
+
+
+def _non_numeric_content(column: pd.Series) -> tuple[str, int | None]:
+    """Return what a column contains besides numbers ('' if nothing), and where."""
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return _CATEGORIES, None
@@ -116,60 +183,42 @@ def _not_numbers(column: pd.Series) -> tuple[str, int | None]:
         return _DATES, None
     if dtype.kind == "c":
         return "complex numbers", None
-    if not pd.api.types.is_numeric_dtype(dtype):
-        for position, value in enumerate(column):
-            if not _is_number(value):
-                return _fault(column, position)
-    return "", None
-
-
-def _fault(column: pd.Series, first: int) -> tuple[str, int]:
-    """Return what a column holds and where: of text, the first that reads as no number."""
-    kind = _kind(column.iloc[first])
-    unread = [i for i, value in enumerate(column) if not _reads_as_number(value)]
-    if kind != _TEXT or not unread:
-        return kind, first
-    kind = _kind(column.iloc[unread[0]])
-    stray = kind == _TEXT and 2 * len(unread) < len(column)
-    return _STRAY if stray else kind, unread[0]
-
-
-def _reads_as_number(value: Any) -> bool:
-    if not isinstance(value, str | bytes):
-        return _is_number(value)
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
+    if pd.api.types.is_numeric_dtype(dtype):
+        return "", None
+    others = [i for i, value in enumerate(column) if not _is_number(value)]
+    if not others:
+        return "", None
+    kind = _content_kind(column.iloc[others[0]])
+    # Of text, show the first cell that does not parse as a number: '-' among '1.5', '2'.
+    unparsed = [i for i in others if not _parses_as_number(column.iloc[i])]
+    if kind != _TEXT or not unparsed:
+        return kind, others[0]
+    kind = _content_kind(column.iloc[unparsed[0]])
+    is_stray = kind == _TEXT and 2 * len(unparsed) < len(column)
+    return _STRAY if is_stray else kind, unparsed[0]
 
 
 def _is_number(value: Any) -> bool:
     if pd.api.types.is_scalar(value) and pd.isna(value):
-        return True  # a gap, which is refused as nan
-    if not isinstance(value, Real | Decimal | np.bool_):
+        return True  # reported later, as nan
+    return isinstance(value, Real | Decimal | np.bool_) and _parses_as_number(value)
+
+
+def _parses_as_number(value: Any) -> bool:
+    if not isinstance(value, str | bytes | Real | Decimal | np.bool_):
         return False
     try:
         float(value)
-    except OverflowError:
+    except (ValueError, OverflowError):
         return False
     return True
 
 
-def _kind(value: Any) -> str:
+def _content_kind(value: Any) -> str:
     if isinstance(value, str | bytes):
         return _TEXT
-    if isinstance(
-        value, date | time | timedelta | pd.Period | np.datetime64 | np.timedelta64
-    ):
+    if isinstance(value, _DATE_TYPES):
         return _DATES
     if isinstance(value, int):
         return "integers too large for a float"
     return describe_type(value)
-
-
-def describe_type(value: Any) -> str:
-    """Return what a value is, in words."""
-    name = "array" if isinstance(value, np.ndarray) else type(value).__name__
-    article = "an" if name[0] in "aeioAEIO" else "a"
-    return "nothing" if value is None else f"{article} {name}"

@@ -1,11 +1,11 @@
-"""The pairs to learn from, checked once at the door: contexts and what then happened."""
+"""Read a history: contexts and the outcomes that followed them."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -14,33 +14,33 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.errors import shortlist
-from pyomo_csg.learn.columns import Side, describe_type
+from pyomo_csg.learn.columns import Columns, as_array, describe_type, unreadable
 from pyomo_csg.stages.inputs import find_invalid
 from pyomo_csg.stages.two_stage import TwoStageModel
 from pyomo_csg.validation import Problems
 
 _log = logging.getLogger(__name__)
 
-_LEAST_PAIRS = 2
+_MIN_ROWS = 2
 
 _NO_CONTEXT = (
-    "there are no context columns; give at least one (a constant one will do: add a "
-    "column of zeros if there is nothing to know)"
+    "there are no context columns; give at least one (add a column of zeros if nothing "
+    "is known in advance)"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Pairs of a context and the outcome that followed it, all of them numbers.
+    """Contexts and the outcomes that followed them, as numbers.
 
     Attributes
     ----------
     contexts : array (n, d) or (n, W, d)
-        The latter are panels: W steps, one after another, of d numbers.
+        The latter are panels: W time steps of d numbers.
     outcomes : array (n, p)
         Columns are in the order of ``TwoStageModel.uncertain_params``.
     context_names : tuple of str, or None
-        Names of the d numbers, where they came in a DataFrame.
+        Names of the d numbers, if they came in a DataFrame.
     """
 
     contexts: np.ndarray
@@ -56,7 +56,7 @@ class History:
         return self.contexts.ndim == 3
 
     def fingerprint(self) -> str:
-        """Return what tells this history from another: SHA-256 of shapes and numbers."""
+        """Return the SHA-256 of the shapes and numbers."""
         digest = hashlib.sha256()
         for array in (self.contexts, self.outcomes):
             digest.update(repr(array.shape).encode())
@@ -65,258 +65,162 @@ class History:
 
 
 def read_history(two_stage: TwoStageModel, data: Any, context: Any = None) -> History:
-    """Return pairs as arrays, or raise one DataError that lists all that is off.
+    """Return data as a History, or raise one DataError that lists every problem.
 
-    Rows without a label and columns without a name are counted from 0.
-
-    Parameters
-    ----------
-    two_stage : TwoStageModel
-    data : (contexts, outcomes) or DataFrame
-        Contexts are an array (n, d), (n, W, d), or (n,) for a single number, or a
-        DataFrame. Outcomes are an array (n, p), or (n,) where p is 1, or a DataFrame
-        with a column for each uncertain number, by its Pyomo name, in any order. One
-        DataFrame has these columns beside those of the contexts.
-    context : str or list of str, optional
-        The DataFrame's columns that are the context. By default, all that are not
-        outcomes.
-
-    Raises
-    ------
-    DataError
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import pyomo_csg as csg
-    >>> from models import newsvendor
-    >>> frame = pd.DataFrame({"demand": [15.0, 14.8], "rain": [False, True]})
-    >>> history = read_history(csg.TwoStageModel(newsvendor.build()), frame)
-    >>> history.context_names, history.contexts.tolist(), history.outcomes.tolist()
-    (('rain',), [[0.0], [1.0]], [[15.0], [14.8]])
+    ``data`` is a pair (contexts, outcomes) of arrays or DataFrames, or one DataFrame with
+    the columns of both; outcomes are columns by their Pyomo names. ``context`` names the
+    context columns of a DataFrame; by default they are all that are not outcomes.
+    Messages count rows without a label and columns without a name from 0.
     """
     problems = Problems(f"The data does not fit '{two_stage.model.name}'")
     names = [param.name for param in two_stage.uncertain_params]
-    contexts, outcomes = _sides(data, names, context, problems)
+    contexts: Columns | None = None
+    outcomes: Columns | None = None
+    if isinstance(data, pd.DataFrame):
+        others = [name for name in map(str, data.columns) if name not in names]
+        contexts = _frame_contexts(data, others if context is None else context, names)
+        outcomes = Columns.from_frame("outcomes", data, names, data.index)
+    elif isinstance(data, tuple) and len(data) == 2:
+        contexts = problems.check("contexts", _pair_contexts, data[0], context, names)
+        outcomes = problems.check("outcomes", _pair_outcomes, data[1], names)
+    else:
+        problems.add_for("data", _expected_data(data, names))
     if contexts is not None:
-        contexts.refuse_infinite()
+        contexts.check_finite()
+        problems.add_for(contexts.role, *contexts.problems)
+        if contexts.names is None and context is not None:
+            problems.add_for(
+                "context",
+                "it names DataFrame columns, but contexts are an array; drop it",
+            )
     if outcomes is not None:
-        _refuse_outcomes(two_stage, outcomes)
+        _check_domains(two_stage, outcomes)
+        problems.add_for(outcomes.role, *outcomes.problems)
     if contexts is not None and outcomes is not None:
-        _refuse_rows(contexts, outcomes, problems)
+        _check_rows(contexts, outcomes, problems)
     problems.raise_any()
     assert contexts is not None and outcomes is not None
-    _tell_constants(contexts)
-    return History(contexts.stacked(), outcomes.stacked(), contexts.names)
+    for label, array in contexts.arrays.items():
+        if (array == array.flat[0]).all():
+            _log.info("context %s is constant and carries no information", label)
+    return History(contexts.stack(), outcomes.stack(), contexts.names)
 
 
 def read_contexts(
-    contexts_like: Any, shape: tuple[int, ...], names: tuple[str, ...] | None
+    values: Any, shape: tuple[int, ...], names: tuple[str, ...] | None
 ) -> tuple[np.ndarray, bool]:
-    """Return contexts as an array (n, \\*shape), and whether it was a single one.
+    """Return contexts as an array (n, \\*shape), and whether a single one was given.
 
-    Parameters
-    ----------
-    contexts_like : array, mapping, Series or DataFrame
-        One context of that shape (a number will do for (1,)), or an array (n, \\*shape)
-        of many. Where there are names: a mapping or a Series is one, a DataFrame is
-        many, and what is not a context in them is left aside.
-    shape : tuple of int
-        (d,) or (W, d), as in the history.
-    names : tuple of str, or None
-        ``History.context_names``.
+    If the contexts have names, a mapping or a Series is one context and a DataFrame has
+    one per row; other columns are ignored. A number will do for the shape (1,).
 
-    Raises
-    ------
-    DataError
-
-    Examples
-    --------
     >>> read_contexts({"rain": 1, "price": 2.5}, (2,), ("price", "rain"))
     (array([[2.5, 1. ]]), True)
     """
-    problems = Problems("The context does not fit those that were learned from")
-    one = names is not None and isinstance(contexts_like, Mapping | pd.Series)
-    if one:
-        contexts_like = _row(contexts_like)
-    if names is not None and isinstance(contexts_like, pd.DataFrame):
-        rows = None if one else contexts_like.index
-        side: Side | None = _named_side(
-            "contexts", contexts_like, names, rows, problems
-        )
+    problems = Problems("The context does not fit the history")
+    columns: Columns | None
+    if names is not None and isinstance(values, Mapping | pd.Series):
+        columns = Columns.from_frame("contexts", _one_row_frame(values), names, None)
+    elif names is not None and isinstance(values, pd.DataFrame):
+        columns = Columns.from_frame("contexts", values, names, values.index)
     else:
-        side, one = _shaped_side(contexts_like, shape, names, problems)
-    if side is not None:
-        if not side.count:
-            side.refuse("none were given; give at least one")
-        side.refuse_infinite()
+        columns = problems.check("contexts", _array_contexts, values, shape, names)
+    if columns is not None:
+        if not len(columns):
+            columns.problems.append("none were given; give at least one")
+        columns.check_finite()
+        problems.add_for(columns.role, *columns.problems)
     problems.raise_any()
-    assert side is not None
-    return side.stacked(), one
+    assert columns is not None
+    return columns.stack(), columns.rows is None
 
 
-_Sides = tuple[Side | None, Side | None]
-
-
-def _sides(data: Any, names: list[str], context: Any, problems: Problems) -> _Sides:
-    if isinstance(data, pd.DataFrame):
-        others = [name for name in map(str, data.columns) if name not in names]
-        return (
-            _frame_contexts(data, _chosen(context, others), names, problems),
-            _named_side("outcomes", data, names, data.index, problems),
-        )
-    if isinstance(data, tuple) and len(data) == 2:
-        contexts, outcomes = data
-        return (
-            _contexts(contexts, context, names, problems),
-            _outcomes(outcomes, names, problems),
-        )
-    problems.add_for("data", _what_data_may_be(data, names))
-    return None, None
-
-
-def _what_data_may_be(data: Any, names: list[str]) -> str:
-    given = describe_type(data)
-    if isinstance(data, tuple):
-        given += f" of {len(data)}"
+def _expected_data(data: Any, names: list[str]) -> str:
+    size = f" of {len(data)}" if isinstance(data, tuple) else ""
     return (
-        f"{given} was given; expected a pair, which is the tuple (contexts, outcomes) of "
+        f"{describe_type(data)}{size} was given; expected a pair (contexts, outcomes) of "
         f"arrays (n, d) or (n, W, d) and (n, {len(names)}), or a pandas DataFrame with a "
         f"column for each of {shortlist(names)} and columns for the context"
     )
 
 
-def _chosen(context: Any, default: list[str]) -> list[str]:
-    """Return the names of the context's columns, each once."""
-    if context is None:
-        return list(dict.fromkeys(default))
+def _frame_contexts(frame: pd.DataFrame, context: Any, outcomes: list[str]) -> Columns:
+    """Read the context columns of a DataFrame."""
     if not pd.api.types.is_list_like(context):
         context = [context]
-    if isinstance(context, set | frozenset):  # has no order of its own
+    if isinstance(context, set | frozenset):  # which has no order
         context = sorted(context, key=str)
-    return list(dict.fromkeys(map(str, context)))
-
-
-def _frame_contexts(
-    frame: pd.DataFrame, chosen: list[str], outcomes: list[str], problems: Problems
-) -> Side:
-    if not chosen:
-        problems.add_for("contexts", _NO_CONTEXT)
-    if both := [name for name in chosen if name in outcomes]:
-        problems.add_for(
-            "contexts",
-            f"{shortlist(both)} is an outcome; drop it from the contexts, or rename it "
-            "if it holds what was known before",
-        )
+    chosen = list(dict.fromkeys(map(str, context)))
     known = [name for name in chosen if name not in outcomes]
-    return _named_side("contexts", frame, known, frame.index, problems)
-
-
-def _named_side(
-    role: str, frame: pd.DataFrame, names: Sequence[str], rows: Any, problems: Problems
-) -> Side:
-    """Return the columns of these names; refuse those missing or there twice."""
-    side = Side(role, rows, problems)
-    side.names = tuple(names)
-    found = [str(column) for column in frame.columns]
-    if missing := [name for name in names if name not in found]:
-        among = f" among {shortlist(found)}" if found else ""
-        side.refuse(f"no column for {shortlist(missing)}{among}; add it or rename one")
-    times = Counter(found)
-    if twice := [name for name in names if times[name] > 1]:
-        side.refuse(
-            f"more than one column is called {shortlist(twice)}; rename or drop one"
+    columns = Columns.from_frame("contexts", frame, known, frame.index)
+    if not chosen:
+        columns.problems.append(_NO_CONTEXT)
+    if both := [name for name in chosen if name in outcomes]:
+        columns.problems.append(
+            f"{shortlist(both)} is an outcome; drop it from the contexts, or rename it "
+            "if it was known before the decision"
         )
-    for name in names:
-        if times[name] == 1:
-            side.add(_called(role, name), frame.iloc[:, found.index(name)])
-    return side
+    return columns
 
 
-def _contexts(
-    values: Any, context: Any, outcomes: list[str], problems: Problems
-) -> Side | None:
-    """Return the contexts of a pair."""
+def _pair_contexts(values: Any, context: Any, outcomes: list[str]) -> Columns:
     if isinstance(values, pd.Series) and values.name is not None:
         values = values.to_frame()
     if isinstance(values, pd.DataFrame):
-        chosen = _chosen(context, [str(column) for column in values.columns])
-        return _frame_contexts(values, chosen, outcomes, problems)
-    if context is not None:
-        problems.add_for(
-            "context",
-            "it names columns of a DataFrame, which contexts are not; drop it",
-        )
+        context = list(values.columns) if context is None else context
+        return _frame_contexts(values, context, outcomes)
     expected = "expected (n, d), or (n, W, d) for panels of W steps"
-    array = _array("contexts", values, expected, problems)
-    if array is None:
-        return None
+    array = as_array(values, expected)
     if array.ndim > 3:
-        problems.add_for("contexts", _misshapen(array, expected))
-        return None
+        raise unreadable(f"an array of shape {array.shape} was given; {expected}")
     if array.ndim == 1:
         array = array[:, None]
     if 0 in array.shape[1:]:
-        problems.add_for("contexts", f"shape {array.shape} was given: {_NO_CONTEXT}")
-        return None
-    labels = [_called("contexts", j) for j in range(array.shape[-1])]
-    return _array_side("contexts", array, labels, _rows(values, array), problems)
+        raise unreadable(f"shape {array.shape} was given: {_NO_CONTEXT}")
+    return Columns.from_array(
+        "contexts", array, range(array.shape[-1]), _row_labels(values, array)
+    )
 
 
-def _outcomes(values: Any, names: list[str], problems: Problems) -> Side | None:
-    """Return the outcomes of a pair."""
+def _pair_outcomes(values: Any, names: list[str]) -> Columns:
     if isinstance(values, pd.DataFrame):
+        columns = Columns.from_frame("outcomes", values, names, values.index)
         unknown = [name for name in map(str, values.columns) if name not in names]
         if unknown:
-            problems.add_for(
-                "outcomes",
-                f"the column {shortlist(unknown)} is not among {shortlist(names)}; drop "
-                "it",
+            columns.problems.insert(
+                0, f"no uncertain parameter is called {shortlist(unknown)}; drop it"
             )
-        return _named_side("outcomes", values, names, values.index, problems)
+        return columns
     expected = f"expected (n, {len(names)}): a column for each of {shortlist(names)}"
-    array = _array("outcomes", values, expected, problems)
-    if array is None:
-        return None
+    array = as_array(values, expected)
     if array.ndim == len(names) == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] != len(names):
-        problems.add_for("outcomes", _misshapen(array, expected))
-        return None
-    labels = [_called("outcomes", name) for name in names]
-    return _array_side("outcomes", array, labels, _rows(values, array), problems)
+        raise unreadable(f"an array of shape {array.shape} was given; {expected}")
+    return Columns.from_array("outcomes", array, names, _row_labels(values, array))
 
 
-def _shaped_side(
-    values: Any,
-    shape: tuple[int, ...],
-    names: tuple[str, ...] | None,
-    problems: Problems,
-) -> tuple[Side | None, bool]:
-    """Return one context or many by the shape of the array, and whether it is one."""
+def _array_contexts(
+    values: Any, shape: tuple[int, ...], names: tuple[str, ...] | None
+) -> Columns:
+    """Read one context or many, by the shape of the array."""
     sizes = ", ".join(map(str, shape))
-    one_shape = f"({sizes},)" if len(shape) == 1 else f"({sizes})"
-    expected = f"expected {one_shape} for one context or (n, {sizes}) for many"
+    expected = f"expected {shape} for one context or (n, {sizes}) for many"
     if shape == (1,) and isinstance(values, Real):
         values = [values]
-    array = _array("contexts", values, expected, problems)
-    if array is None:
-        return None, False
-    one = array.shape == shape
-    array = array[None] if one else array
-    rows = None if one else range(len(array))
+    array = as_array(values, expected)
+    rows = None if array.shape == shape else range(len(array))
+    if rows is None:
+        array = array[None]
     if array.shape[1:] != shape:
-        hint = (
-            "; use reshape(-1, 1) on many" if array.ndim == 1 and shape == (1,) else ""
-        )
-        problems.add_for("contexts", _misshapen(array, expected) + hint)
-        return None, False
-    labels = [_called("contexts", name) for name in names or range(shape[-1])]
-    return _array_side("contexts", array, labels, rows, problems), one
+        if array.ndim == 1 and shape == (1,):
+            expected += "; use reshape(-1, 1) on many"
+        raise unreadable(f"an array of shape {array.shape} was given; {expected}")
+    return Columns.from_array("contexts", array, names or range(shape[-1]), rows)
 
 
-def _row(values: Any) -> pd.DataFrame:
-    """Return a mapping or a Series as a DataFrame of one row."""
+def _one_row_frame(values: Any) -> pd.DataFrame:
+    """Return a mapping or a Series as one row of objects."""
     items = list(values.items())
     row = np.empty((1, len(items)), dtype=object)
     for j, (_, value) in enumerate(items):
@@ -324,97 +228,50 @@ def _row(values: Any) -> pd.DataFrame:
     return pd.DataFrame(row, columns=[str(key) for key, _ in items])
 
 
-def _array(
-    role: str, values: Any, expected: str, problems: Problems
-) -> np.ndarray | None:
-    """Return values as an array, of objects where they may not all be numbers."""
-    try:
-        if isinstance(values, np.ma.MaskedArray):
-            values = np.ma.filled(values.astype(float), np.nan)
-        array = np.asarray(values)
-        if array.dtype.kind in "USV":  # numbers beside text have become text too
-            array = np.asarray(values, dtype=object)
-    except (TypeError, ValueError, RuntimeError) as error:
-        problems.add_for(role, f"they are not an array of numbers: {error}; {expected}")
-        return None
-    if array.ndim == 0:
-        problems.add_for(role, f"{describe_type(values)} was given; {expected}")
-        return None
-    return array
-
-
-def _array_side(
-    role: str, array: np.ndarray, labels: list[str], rows: Any, problems: Problems
-) -> Side:
-    side = Side(role, rows, problems)
-    for j, label in enumerate(labels):
-        side.add(label, array[..., j])
-    return side
-
-
-def _misshapen(array: np.ndarray, expected: str) -> str:
-    return f"an array of shape {array.shape} was given; {expected}"
-
-
-def _rows(values: Any, array: np.ndarray) -> Any:
+def _row_labels(values: Any, array: np.ndarray) -> Any:
     return values.index if isinstance(values, pd.Series) else range(len(array))
 
 
-def _called(role: str, name: str | int) -> str:
-    quoted = f"'{name}'" if isinstance(name, str) else str(name)
-    return f"column {quoted}" if role == "contexts" else quoted
+def _check_domains(two_stage: TwoStageModel, outcomes: Columns) -> None:
+    """Report outcomes that are not finite or lie outside their Param's domain."""
+    problems = []
+    for param in two_stage.uncertain_params:
+        label = outcomes.label(param.name)
+        if label not in outcomes.arrays:  # reported already
+            continue
+        cells = defaultdict(list)
+        for cell, fault in find_invalid(param, outcomes.arrays[label]):
+            cells[fault].append(cell)
+        problems += [
+            f"{label} is {outcomes.list_cells(outcomes.arrays[label], found)}{fault}"
+            for fault, found in cells.items()
+        ]
+    outcomes.add_problems(problems)
 
 
-def _refuse_outcomes(two_stage: TwoStageModel, side: Side) -> None:
-    """Refuse what is not finite or lies outside its Param's domain."""
-    side.refuse_all(
-        problem
-        for param in two_stage.uncertain_params
-        for problem in _outcome_problems(param, side)
-    )
-
-
-def _outcome_problems(param: Any, side: Side) -> Iterator[str]:
-    label = _called(side.role, param.name)
-    column = side.columns.get(label)
-    if column is None:  # it was refused itself
-        return
-    places = defaultdict(list)
-    for place, fault in find_invalid(param, column):
-        places[fault].append(place)
-    for fault, found in places.items():
-        yield f"{label} is {side.listed(column, found)}{fault}"
-
-
-def _refuse_rows(contexts: Side, outcomes: Side, problems: Problems) -> None:
-    if contexts.count != outcomes.count:
+def _check_rows(contexts: Columns, outcomes: Columns, problems: Problems) -> None:
+    """Report sides that do not pair row by row, or too few rows."""
+    one, other = contexts.rows, outcomes.rows
+    if len(contexts) != len(outcomes):
         problems.add_for(
             "data",
-            f"contexts have {contexts.count} rows and outcomes have {outcomes.count}; "
+            f"contexts have {len(contexts)} rows and outcomes have {len(outcomes)}; "
             "give an outcome for each context",
         )
-    elif contexts.count < _LEAST_PAIRS:
-        found = "there is only 1 pair" if contexts.count else "it is empty"
+    elif len(contexts) < _MIN_ROWS:
+        found = "there is only 1 row" if len(contexts) else "it is empty"
         problems.add_for(
             "data",
-            f"{found}; give at least {_LEAST_PAIRS} pairs, and learning wants tens",
+            f"{found}; give at least {_MIN_ROWS} rows, and expect to need several dozen",
         )
-    elif _is_shuffled(contexts.rows, outcomes.rows):
+    elif (
+        isinstance(one, pd.Index)
+        and isinstance(other, pd.Index)
+        and not one.equals(other)
+        and set(one) == set(other)
+    ):
         problems.add_for(
             "data",
             "contexts and outcomes have the same row labels in another order; align them, "
             "e.g. outcomes.loc[contexts.index]",
         )
-
-
-def _is_shuffled(one: Any, other: Any) -> bool:
-    """Whether the labels are the same but their order is not."""
-    if not (isinstance(one, pd.Index) and isinstance(other, pd.Index)):
-        return False
-    return not one.equals(other) and set(one) == set(other)
-
-
-def _tell_constants(contexts: Side) -> None:
-    for label, column in contexts.columns.items():
-        if (column == column.flat[0]).all():
-            _log.info("context %s is constant and tells nothing", label)

@@ -53,7 +53,7 @@ def test_check_looks_at_the_data(folder, capsys):
     assert main(["check", "model.py", "history.csv"]) == 1
 
     told = capsys.readouterr().err
-    assert "column 'weekday' holds text" in told
+    assert "column 'weekday' contains text" in told
     assert "'demand' is -1 in row 3" in told
 
 

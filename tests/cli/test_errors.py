@@ -189,7 +189,7 @@ def test_check_tells_the_problems_of_the_model_its_solve_and_the_table_at_once(
         True,
         False,
     ]
-    assert "column 'day' holds text" in listed[1] and "by --context" in listed[1]
+    assert "column 'day' contains text" in listed[1] and "by --context" in listed[1]
 
     unsound = "m.idle = pyo.Var()\n    m.stock ="
     (folder / "model.py").write_text(sound.replace("m.stock =", unsound))
@@ -226,7 +226,7 @@ def test_a_column_that_is_no_number_is_to_be_left_out_by_a_flag(folder, capsys):
     for command in (["check"], ["fit", *outputs]):
         assert main([*command, "model.py", "history.csv"]) == 1
         (told,) = capsys.readouterr().err.splitlines()
-        assert "'day' holds text, such as '2024-01-01' in row 0; leave it out" in told
+        assert "'day' contains text ('2024-01-01', row 0); leave it out" in told
         assert "by --context" in told and "pandas" not in told
     known = ["--context", "rain", "--context", "temperature"]
     assert main(["check", "model.py", "history.csv", *known]) == 0
@@ -234,7 +234,7 @@ def test_a_column_that_is_no_number_is_to_be_left_out_by_a_flag(folder, capsys):
     pd.read_csv("contexts.csv").assign(rain="much").to_csv("contexts.csv")
     assert main(["decide", "policy.csg", "contexts.csv"]) == 1
     told = capsys.readouterr().err
-    assert "'rain' holds text, such as 'much' in row 0; give numbers, as the" in told
+    assert "'rain' contains text ('much', row 0); give numbers, as the" in told
 
 
 def test_a_stray_cell_of_a_table_is_found(folder, capsys):
@@ -243,7 +243,7 @@ def test_a_stray_cell_of_a_table_is_found(folder, capsys):
     table.to_csv("history.csv", index=False)
 
     assert main(["check", "model.py", "history.csv"]) == 1
-    assert "'rain' holds text among numbers, such as '-' in row 3; correct it" in (
+    assert "'rain' contains text among numbers ('-', row 3); correct it" in (
         capsys.readouterr().err
     )
 

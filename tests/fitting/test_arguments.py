@@ -87,7 +87,7 @@ def test_all_that_is_wrong_with_the_data_is_told_at_once():
     told = str(caught.value)
     for words in (
         "'rain' is nan in row 1",
-        "'day' holds text",
+        "'day' contains text",
         "-1 in row 1",
         "inf in",
     ):

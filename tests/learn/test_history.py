@@ -53,7 +53,7 @@ def refused(two_stage, data, context=None):
 
 
 def same(history, contexts, outcomes, names=None):
-    """Assert that a history holds these, as arrays of its own."""
+    """Assert that a history contains these, as arrays of its own."""
     np.testing.assert_array_equal(history.contexts, contexts, strict=True)
     np.testing.assert_array_equal(history.outcomes, outcomes, strict=True)
     assert history.context_names == names
@@ -188,7 +188,7 @@ def test_what_is_wrong_with_columns_that_nobody_asked_for_is_let_be(parts):
 )
 def test_data_of_another_kind_is_refused_with_what_it_may_be(parts, data, words):
     (problem,) = refused(parts, data)
-    assert problem.startswith(f"data: {words}; expected a pair, which is the tuple")
+    assert problem.startswith(f"data: {words}; expected a pair (contexts, outcomes)")
     assert (
         "(n, 3), or a pandas DataFrame with a column for each of 'demand[1]'" in problem
     )
@@ -205,15 +205,15 @@ def test_data_of_another_kind_is_refused_with_what_it_may_be(parts, data, words)
         (np.ones((4, 0, 2)), "there are no context columns"),
         ([[1], [1, 2], [1], [1]], "they are not an array of numbers"),
         (torch.ones(4, 1, requires_grad=True), "they are not an array of numbers"),
-        ([["a", 1]] * 4, "column 0 holds text, such as 'a' in row 0; encode it as"),
-        ([[1, 2], [3, "b"]] * 2, "column 1 holds text, such as 'b' in row 1"),
-        ([["1", 2]] * 4, "or pandas.to_numeric where the text is a number"),
-        (np.full((4, 1), "a"), "column 0 holds text, such as 'a' in row 0"),
-        (X + 1j, "column 0 holds complex numbers; give numbers"),
-        ([[date(2024, 1, 2)]] * 4, "column 0 holds dates or times"),
-        ([[10**400]] * 4, "column 0 holds integers too large for a float"),
-        ([[{}]] * 4, "column 0 holds a dict, such as {} in row 0; give numbers"),
-        (np.array(["2024-01-01"] * 4, "M8[D]"), "column 0 holds dates or times"),
+        ([["a", 1]] * 4, "column 0 contains text ('a', row 0); encode it as"),
+        ([[1, 2], [3, "b"]] * 2, "column 1 contains text ('b', row 1)"),
+        ([["1", 2]] * 4, "or with pandas.to_numeric if the text is a number"),
+        (np.full((4, 1), "a"), "column 0 contains text ('a', row 0)"),
+        (X + 1j, "column 0 contains complex numbers; give numbers"),
+        ([[date(2024, 1, 2)]] * 4, "column 0 contains dates or times"),
+        ([[10**400]] * 4, "column 0 contains integers too large for a float"),
+        ([[{}]] * 4, "column 0 contains a dict ({}, row 0); give numbers"),
+        (np.array(["2024-01-01"] * 4, "M8[D]"), "column 0 contains dates or times"),
         ([1, 2, NAN, 4], "column 0 is nan in row 2; give a finite number"),
         ([1, 2, None, 4], "column 0 is nan in row 2"),
         ([[1], [-INF], [2], [INF]], "column 0 is -inf in row 1, inf in row 3; give"),
@@ -235,7 +235,7 @@ def test_a_gap_in_a_panel_is_found_by_row_and_step(parts):
     panels = panels.astype(object)
     panels[2, 3, 1] = "x"
     (problem,) = refused(parts, (panels, Y))
-    assert "text among numbers, such as 'x' in row 2, step 3; correct" in problem
+    assert "text among numbers ('x', row 2, step 3); correct" in problem
 
 
 @pytest.mark.parametrize(
@@ -247,9 +247,9 @@ def test_a_gap_in_a_panel_is_found_by_row_and_step(parts):
         (Y[None], "shape (1, 4, 3) was given; expected (n, 3)"),
         (Y * [1, NAN, 1], "nan in row 0, nan in row 1, nan in row 2 and 1 more; give"),
         (Y - [1, 0, 3], "'demand[1]' is -1 in row 0, outside its domain NonNeg"),
-        ([[1, 2, "x"]] * 4, "such as 'x' in row 0; an outcome is a number"),
+        ([[1, 2, "x"]] * 4, "('x', row 0); every outcome must be a number"),
         (frame()[DEMANDS[:2]], "no column for 'demand[3]' among 'demand[1]'"),
-        (frame(), "the column 'price', 'rain' is not among 'demand[1]'"),
+        (frame(), "no uncertain parameter is called 'price', 'rain'; drop it"),
         (frame()[[*DEMANDS, "demand[1]"]], "more than one column is called"),
     ],
 )
@@ -263,29 +263,29 @@ def test_outcomes_that_do_not_fit_are_refused(parts, outcomes, words):
     "changes, words",
     [
         ({"demand[2]": None}, "outcomes: no column for 'demand[2]' among 'price'"),
-        ({"demand[2]": ["x"] * 4}, "outcomes: 'demand[2]' holds text, such as 'x'"),
+        ({"demand[2]": ["x"] * 4}, "outcomes: 'demand[2]' contains text ('x'"),
         ({"demand[2]": [1, NAN, 2, 3]}, "outcomes: 'demand[2]' is nan in row 1; give"),
         ({"demand[2]": [1, 2, 3, -4]}, "outcomes: 'demand[2]' is -4 in row 3, outside"),
-        ({"rain": list("abcd")}, "'rain' holds text, such as 'a' in row 0; encode"),
+        ({"rain": list("abcd")}, "'rain' contains text ('a', row 0); encode"),
         (
             {"rain": ["1.5", "2", "?", "-"]},
-            "'rain' holds text, such as '?' in row 2; encode",
+            "'rain' contains text ('?', row 2); encode",
         ),
         (
             {"rain": ["1.5", "2", "-", "3"]},
-            "'rain' holds text among numbers, such as '-' in row 2; correct it, or drop",
+            "'rain' contains text among numbers ('-', row 2); correct it, or drop",
         ),
-        ({"rain": [1, 2, "?", 3]}, "text among numbers, such as '?' in row 2; correct"),
+        ({"rain": [1, 2, "?", 3]}, "text among numbers ('?', row 2); correct"),
         (
             {"rain": pd.Categorical([1, 2, 1, 2])},
-            "column 'rain' holds categories; encode it as numbers, e.g. pandas.get_dummies",
+            "column 'rain' contains categories; encode it as numbers, e.g. with pandas.get_dummies",
         ),
         (
             {"rain": pd.date_range("2024", periods=4)},
-            "column 'rain' holds dates or times; encode it as numbers",
+            "column 'rain' contains dates or times; encode it as numbers",
         ),
-        ({"rain": pd.timedelta_range("1h", periods=4)}, "holds dates or times"),
-        ({"rain": pd.period_range("2024", periods=4)}, "holds dates or times"),
+        ({"rain": pd.timedelta_range("1h", periods=4)}, "contains dates or times"),
+        ({"rain": pd.period_range("2024", periods=4)}, "contains dates or times"),
         ({"rain": pd.array([1, None, 2, 3], "Int64")}, "column 'rain' is nan in row 1"),
         ({"rain": pd.array([1, None, True, 0], object)}, "is nan in row 1"),
         ({"rain": INF}, "is inf in row 0, inf in row 1, inf in row 2 and 1 more"),
@@ -305,7 +305,7 @@ def test_a_data_frame_that_does_not_fit_is_refused_by_column_and_row(
         ("wind", "contexts: no column for 'wind' among 'price', 'rain', 'demand[1]'"),
         (["rain", "wind", 3], "contexts: no column for 'wind', '3' among 'price'"),
         (["rain", "demand[1]"], "'demand[1]' is an outcome; drop it from the"),
-        ([], "there are no context columns; give at least one (a constant"),
+        ([], "there are no context columns; give at least one (add"),
     ],
 )
 def test_a_context_that_names_the_wrong_columns_is_refused(parts, context, words):
@@ -315,13 +315,13 @@ def test_a_context_that_names_the_wrong_columns_is_refused(parts, context, words
 
 def test_a_context_is_not_named_beside_arrays(parts):
     (problem,) = refused(parts, (X, Y), "rain")
-    assert problem.startswith("context: it names columns of a DataFrame")
+    assert problem.startswith("context: it names DataFrame columns")
 
 
 def test_an_outcome_among_the_contexts_of_a_pair_is_refused(parts):
     (problem,) = refused(parts, (frame(), frame()[DEMANDS]))
     assert "'demand[1]', 'demand[2]', 'demand[3]' is an outcome; drop it" in problem
-    assert "rename it if it holds what was known before" in problem
+    assert "rename it if it was known before the decision" in problem
 
 
 def test_columns_of_one_name_are_refused(parts):
@@ -337,10 +337,10 @@ def test_columns_of_one_name_are_refused(parts):
     "data, words",
     [
         ((X[:3], Y), "data: contexts have 3 rows and outcomes have 4; give an outcome"),
-        ((X[:0], Y[:0]), "data: it is empty; give at least 2 pairs"),
-        ((X[:1], Y[:1]), "there is only 1 pair; give at least 2 pairs, and learning"),
-        (frame().iloc[:0], "data: it is empty; give at least 2 pairs"),
-        (frame().iloc[:1], "data: there is only 1 pair; give at least 2 pairs"),
+        ((X[:0], Y[:0]), "data: it is empty; give at least 2 rows"),
+        ((X[:1], Y[:1]), "there is only 1 row; give at least 2 rows, and expect"),
+        (frame().iloc[:0], "data: it is empty; give at least 2 rows"),
+        (frame().iloc[:1], "data: there is only 1 row; give at least 2 rows"),
     ],
 )
 def test_too_few_rows_and_different_lengths_are_refused(parts, data, words):
@@ -419,7 +419,7 @@ def test_all_that_is_wrong_is_said_at_once(parts):
         "'demand[2]' is an outcome",
         "no column for 'wind'",
         "more than one column is called 'x'",
-        "column 'rain' holds text",
+        "column 'rain' contains text",
         "column 'price' is inf in row 1, nan in row 3",
         "no column for 'demand[3]'",
         "'demand[1]' is -1 in row 0",
@@ -463,8 +463,8 @@ def test_constant_columns_and_equal_rows_are_fine_and_told(parts, caplog):
     read_history(parts, frame(rain=1))
     read_history(parts, (np.ones((4, 3, 1)), np.ones((4, 3))))
     assert [record.getMessage() for record in caplog.records] == [
-        "context column 'rain' is constant and tells nothing",
-        "context column 0 is constant and tells nothing",
+        "context column 'rain' is constant and carries no information",
+        "context column 0 is constant and carries no information",
     ]
 
 
@@ -535,14 +535,14 @@ def test_a_batch_is_a_copy():
         ([1, NAN], (2,), NAMES, "contexts: column 'rain' is nan; give a finite number"),
         ([[1, 2], [INF, 1]], (2,), NAMES, "column 'price' is inf in row 1; give"),
         (np.array([[1.0], [NAN]]), (2, 1), None, "column 0 is nan in step 1; give"),
-        (["a", 1], (2,), NAMES, "column 'price' holds text, such as 'a'; encode it as"),
+        (["a", 1], (2,), NAMES, "column 'price' contains text ('a'); encode it as"),
         ({"rain": 1, "prize": 2}, (2,), NAMES, "no column for 'price' among 'rain'"),
         ({"rain": 1, "price": None}, (2,), NAMES, "column 'price' is nan; give"),
         (
             {"rain": 1, "price": [1, 2]},
             (2,),
             NAMES,
-            "'price' holds a list, such as [1, 2]",
+            "'price' contains a list ([1, 2]",
         ),
         (pd.Series(X[0]), (2,), NAMES, "no column for 'price', 'rain' among '0', '1'"),
         (pd.Series([1, 2, 3], [*NAMES, "rain"]), (2,), NAMES, "more than one"),
@@ -551,7 +551,7 @@ def test_a_batch_is_a_copy():
             frame(rain=list("abcd")),
             (2,),
             NAMES,
-            "'rain' holds text, such as 'a' in row 0",
+            "'rain' contains text ('a', row 0)",
         ),
         (frame(rain=[1, 2, 3, NAN]), (2,), NAMES, "'rain' is nan in row 3"),
     ],

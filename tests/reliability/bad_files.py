@@ -71,8 +71,8 @@ LOADING = [
 TABLES = {
     "text.csv": ("rain,price,demand\nmuch,1,2\nlittle,1,2\n", "'rain'", "--context"),
     "empty.csv": ("", "empty.csv", "a CSV with a header"),
-    "header.csv": ("rain,price,demand\n", "it is empty", "at least 2 pairs"),
-    "one.csv": ("rain,price,demand\n1,2,3\n", "only 1 pair", "at least 2 pairs"),
+    "header.csv": ("rain,price,demand\n", "it is empty", "at least 2 rows"),
+    "one.csv": ("rain,price,demand\n1,2,3\n", "only 1 row", "at least 2 rows"),
     "gap.csv": ("rain,price,demand\n1,,3\n1,2,3\n", "'price' is nan", "finite"),
     "other.csv": ("rain,price\n1,2\n1,2\n", "'demand'", "add it or rename one"),
     "below.csv": ("rain,demand\n1,-2\n1,2\n", "'demand' is -2", "NonNegativeReals"),

@@ -16,7 +16,7 @@ HISTORIES = {
     "text": ("history.csv", "data", "expected a pair"),
     "contexts alone": (np.zeros((PAIRS, 2)), "data", "expected a pair"),
     "three parts": ((1, 2, 3), "tuple of 3", "expected a pair"),
-    "one row": ((np.zeros((1, 2)), np.ones((1, 1))), "only 1 pair", "at least 2"),
+    "one row": ((np.zeros((1, 2)), np.ones((1, 1))), "only 1 row", "at least 2"),
     "empty": ((np.zeros((0, 2)), np.ones((0, 1))), "it is empty", "at least 2"),
     "an empty table": (frame().iloc[:0], "it is empty", "at least 2"),
     "lengths differ": (
