@@ -131,6 +131,10 @@ class Arrays:
     row_upper: np.ndarray
     values: np.ndarray
 
+    def value(self, x: np.ndarray) -> float:
+        """Return the cost of a point."""
+        return float(self.cost @ x) + self.offset
+
 
 @dataclass
 class Stack:

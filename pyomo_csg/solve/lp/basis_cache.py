@@ -1,4 +1,7 @@
-"""Optimal bases of a linear program, tried on many right-hand sides at once."""
+"""Optimal bases of a linear program, tried on many right-hand sides at once.
+
+"Places" are the columns, then the rows, of the program.
+"""
 
 from __future__ import annotations
 
@@ -7,161 +10,144 @@ from typing import Any
 
 import numpy as np
 
-_FEASIBILITY = 1e-9
-_ROUNDING = 1e-12  # of the largest terms that a place is a sum of
-
-
-class Sides:
-    """Lower and upper sides of the places (columns, then rows) for many cases.
-
-    Parameters
-    ----------
-    still : tuple of arrays (places,)
-        Sides of the first places, where they are the same for all cases.
-    moving : tuple of arrays (places, cases)
-        Sides of the others. Picking places is picking rows of these.
-    """
-
-    def __init__(
-        self,
-        still: tuple[np.ndarray, np.ndarray],
-        moving: tuple[np.ndarray, np.ndarray],
-    ):
-        self._still = len(still[0])
-        self._bounds = still, moving
-        self._finite = [
-            np.concatenate([np.isfinite(s), np.isfinite(m).any(axis=1)])
-            for s, m in zip(still, moving, strict=True)
-        ]
-        self._always = [
-            np.concatenate([np.isfinite(s), np.isfinite(m).all(axis=1)])
-            for s, m in zip(still, moving, strict=True)
-        ]
-
-    def in_order(self) -> np.ndarray:
-        """Say for which cases (n,) no lower side is above its upper one."""
-        (low, high), (lower, upper) = self._bounds
-        return np.asarray(
-            _ordered(lower, upper).all(axis=0) & _ordered(low, high).all()
-        )
-
-    def answer(self, basis: Basis, cases: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Say which of the cases the basis fits, and what those cost."""
-        still, values, first = self._nonbasic(basis, cases)
-        fits = np.ones(len(cases), bool)
-        if not self._all_finite(basis):
-            fits &= np.isfinite(values).all(axis=0) & np.isfinite(still).all()
-            still, values = np.nan_to_num(still), np.nan_to_num(values)
-        if fits.any():
-            moved, slack = _moved(basis, still, values), _slack(basis, still, values)
-            self._admit(basis, moved, slack, cases, fits)
-        costs = (basis.price[first:] @ values)[fits] + basis.price[:first] @ still
-        return fits, costs
-
-    def inside(self, basis: Basis, cases: np.ndarray) -> np.ndarray:
-        """Say in which of the cases that a basis fits no basic place is at a side."""
-        still, values, _ = self._nonbasic(basis, cases)
-        inside = np.ones(len(cases), bool)
-        for row, place in zip(_moved(basis, still, values), basis.basic, strict=True):
-            slack = 2 * _FEASIBILITY * (1 + np.abs(row))
-            for which, sign in ((0, 1), (1, -1)):
-                if self._finite[which][place]:
-                    inside &= sign * (row - self._side(which, place, cases)) > slack
-        return inside
-
-    def _nonbasic(
-        self, basis: Basis, cases: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Return the sides that the nonbasic places stand at: still, moving, how many."""
-        first = int(np.searchsorted(basis.nonbasic, self._still))
-        lower, upper = self._bounds[0]
-        places = basis.nonbasic[:first]
-        still = np.where(basis.at_upper[:first], upper[places], lower[places])
-        values = self._values(basis.nonbasic[first:], basis.at_upper[first:], cases)
-        return still, values, first
-
-    def _all_finite(self, basis: Basis) -> bool:
-        """Whether every nonbasic place stands at a side that all cases have."""
-        lower, upper = (always[basis.nonbasic] for always in self._always)
-        return bool(np.where(basis.at_upper, upper, lower).all())
-
-    def _values(
-        self, places: np.ndarray, at_upper: np.ndarray, cases: np.ndarray
-    ) -> np.ndarray:
-        lower, upper = self._bounds[1]
-        values = np.empty((len(places), len(cases)))
-        for row, (place, up) in enumerate(zip(places, at_upper, strict=True)):
-            side = (upper if up else lower)[place - self._still]
-            if len(cases) == len(side):
-                values[row] = side
-            else:
-                np.take(side, cases, out=values[row], mode="clip")  # unbuffered
-        return values
-
-    def _admit(
-        self,
-        basis: Basis,
-        moved: np.ndarray,
-        slack: np.ndarray,
-        cases: np.ndarray,
-        fits: np.ndarray,
-    ) -> None:
-        """Keep the cases in which the basic places stay within their sides."""
-        for row, place, free in zip(moved, basis.basic, slack, strict=True):
-            if self._finite[0][place]:
-                fits &= row >= self._side(0, place, cases) - free
-            if self._finite[1][place]:
-                fits &= row <= self._side(1, place, cases) + free
-
-    def _side(self, which: int, place: int, cases: np.ndarray) -> Any:
-        if place < self._still:
-            return self._bounds[0][which][place]
-        side = self._bounds[1][which][place - self._still]
-        return side if len(cases) == len(side) else side.take(cases, mode="clip")
-
-
-def _moved(basis: Basis, still: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return where the basic places go (basic, cases)."""
-    moved = basis.response[:, len(still) :] @ values
-    moved += (basis.response[:, : len(still)] @ still)[:, None]
-    return np.asarray(moved)
-
-
-def _slack(basis: Basis, still: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return by how much basic places (basic,) may miss their sides, for rounding.
-
-    Not by an absolute tolerance: in small units that would be much.
-    """
-    largest = np.abs(values).max(axis=1, initial=0.0)
-    terms = np.abs(basis.response) @ np.concatenate([np.abs(still), largest])
-    return np.asarray(np.minimum(_FEASIBILITY, _ROUNDING * terms))
-
-
-def _ordered(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Say where no lower side is above the upper, but for what a solver lets pass."""
-    size = 1 + np.minimum(np.abs(lower), np.abs(upper))
-    return np.asarray(lower - upper <= _FEASIBILITY * size)
+_FEASIBILITY = 1e-9  # HiGHS's tolerance: a basis is not stricter than the solver
+_ROUNDING = 1e-12  # of the absolute terms of a basic value
 
 
 @dataclass(eq=False)
 class Basis:
-    """An optimal basis: which of the columns and rows move, and how with the others.
+    """An optimal basis, and how its basic places depend on the nonbasic ones.
 
     Attributes
     ----------
     basic, nonbasic : array of int
-        Places among the columns, then the rows.
+        Places.
     at_upper : array (nonbasic,) of bool
-        Whether a nonbasic place stands at its upper side: by the sign of its price,
-        since where two sides coincide a solver may name either.
+        Whether a nonbasic place is at its upper bound, by the sign of its reduced cost: where
+        two bounds coincide, a solver may report either.
     response : array (basic, nonbasic)
-    price : array (nonbasic,)
-        What a unit of each nonbasic place costs.
+    reduced_cost : array (nonbasic,)
+    hits : int
+        How many cases it has answered.
     """
 
     basic: np.ndarray
     nonbasic: np.ndarray
     at_upper: np.ndarray
     response: np.ndarray
-    price: np.ndarray
+    reduced_cost: np.ndarray
     hits: int = 0
+
+    def basic_values(self, fixed: np.ndarray, varying: np.ndarray) -> np.ndarray:
+        """Return the basic values (basic, cases) at nonbasic values."""
+        values = self.response[:, len(fixed) :] @ varying
+        values += (self.response[:, : len(fixed)] @ fixed)[:, None]
+        return np.asarray(values)
+
+    def rounding(self, fixed: np.ndarray, varying: np.ndarray) -> np.ndarray:
+        """Return the allowed violation of basic bounds (basic,)."""
+        # Relative to the terms: in small units, an absolute tolerance would be large.
+        largest = np.abs(varying).max(axis=1, initial=0.0)
+        terms = np.abs(self.response) @ np.concatenate([np.abs(fixed), largest])
+        return np.asarray(np.minimum(_FEASIBILITY, _ROUNDING * terms))
+
+
+class CaseBounds:
+    """Lower and upper bounds of the places for many cases.
+
+    Parameters
+    ----------
+    fixed : tuple of arrays (places,)
+        Bounds of the first places, where all cases share them.
+    varying : tuple of arrays (places, cases)
+        Bounds of the other places.
+    """
+
+    def __init__(
+        self,
+        fixed: tuple[np.ndarray, np.ndarray],
+        varying: tuple[np.ndarray, np.ndarray],
+    ):
+        self._count = len(fixed[0])
+        self._bounds = fixed, varying
+        self._sometimes_finite = [
+            np.concatenate([np.isfinite(f), np.isfinite(v).any(axis=1)])
+            for f, v in zip(fixed, varying, strict=True)
+        ]
+        self._always_finite = [
+            np.concatenate([np.isfinite(f), np.isfinite(v).all(axis=1)])
+            for f, v in zip(fixed, varying, strict=True)
+        ]
+
+    def are_ordered(self) -> np.ndarray:
+        """Return for which cases (n,) no lower bound exceeds its upper bound."""
+        (low, high), (lower, upper) = self._bounds
+        return np.asarray(
+            _is_ordered(lower, upper).all(axis=0) & _is_ordered(low, high).all()
+        )
+
+    def try_basis(
+        self, basis: Basis, cases: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return for which of the cases the basis is feasible, and the costs of those."""
+        fixed, varying = self._nonbasic_values(basis, cases)
+        fits = np.ones(len(cases), bool)
+        if not self._has_finite_bounds(basis):
+            fits &= np.isfinite(varying).all(axis=0) & np.isfinite(fixed).all()
+            fixed, varying = np.nan_to_num(fixed), np.nan_to_num(varying)
+        if fits.any():
+            values = basis.basic_values(fixed, varying)
+            slack = basis.rounding(fixed, varying)
+            for row, place, allowed in zip(values, basis.basic, slack, strict=True):
+                if self._sometimes_finite[0][place]:
+                    fits &= row >= self._bound(0, place, cases) - allowed
+                if self._sometimes_finite[1][place]:
+                    fits &= row <= self._bound(1, place, cases) + allowed
+        cost, first = basis.reduced_cost, len(fixed)
+        return fits, (cost[first:] @ varying)[fits] + cost[:first] @ fixed
+
+    def are_nondegenerate(self, basis: Basis, cases: np.ndarray) -> np.ndarray:
+        """Return for which cases, of those a basis fits, no basic place is at a bound."""
+        inside = np.ones(len(cases), bool)
+        values = basis.basic_values(*self._nonbasic_values(basis, cases))
+        for row, place in zip(values, basis.basic, strict=True):
+            slack = 2 * _FEASIBILITY * (1 + np.abs(row))
+            for which, sign in ((0, 1), (1, -1)):
+                if self._sometimes_finite[which][place]:
+                    inside &= sign * (row - self._bound(which, place, cases)) > slack
+        return inside
+
+    def _nonbasic_values(
+        self, basis: Basis, cases: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bounds at which the nonbasic places are: shared ones, varying ones."""
+        first = int(np.searchsorted(basis.nonbasic, self._count))
+        (low, high), (lower, upper) = self._bounds
+        places = basis.nonbasic[:first]
+        fixed = np.where(basis.at_upper[:first], high[places], low[places])
+        places, at_upper = basis.nonbasic[first:], basis.at_upper[first:]
+        varying = np.empty((len(places), len(cases)))
+        for row, (place, up) in enumerate(zip(places, at_upper, strict=True)):
+            bound = (upper if up else lower)[place - self._count]
+            if len(cases) == len(bound):
+                varying[row] = bound
+            else:
+                np.take(bound, cases, out=varying[row], mode="clip")  # unbuffered
+        return fixed, varying
+
+    def _has_finite_bounds(self, basis: Basis) -> bool:
+        """Whether every nonbasic place is at a bound that is finite in all cases."""
+        lower, upper = (finite[basis.nonbasic] for finite in self._always_finite)
+        return bool(np.where(basis.at_upper, upper, lower).all())
+
+    def _bound(self, which: int, place: int, cases: np.ndarray) -> Any:
+        if place < self._count:
+            return self._bounds[0][which][place]
+        bound = self._bounds[1][which][place - self._count]
+        return bound if len(cases) == len(bound) else bound.take(cases, mode="clip")
+
+
+def _is_ordered(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Return where no lower bound exceeds the upper by more than a solver would allow."""
+    size = 1 + np.minimum(np.abs(lower), np.abs(upper))
+    return np.asarray(lower - upper <= _FEASIBILITY * size)

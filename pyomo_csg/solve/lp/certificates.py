@@ -1,9 +1,9 @@
-"""Whether what a solver returned is an optimum of a linear program, in any units.
+"""Optimality certificates for linear programs, independent of units.
 
-A solver's tolerances are absolute: where rows or columns are in small units, or costs are
-far apart, it calls points optimal that are not. Here everything is relative to the terms
-that it is a sum of, so that no choice of units matters, and nothing but the point and the
-rows' duals is taken from the solver.
+A solver's tolerances are absolute. Where rows or columns are in small units, or costs differ
+by orders of magnitude, it reports points as optimal that are not. Here every tolerance is
+relative to the terms of the sum it applies to, so the choice of units does not matter. Only
+the point and the row duals come from the solver; all else is recomputed.
 """
 
 from __future__ import annotations
@@ -14,29 +14,39 @@ import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
 
-_BROKEN = 1e-9  # of a row's terms: by so much a side may be missed
-_NOISE = 1e-12  # of a typical row or column
-_LEAST = 1e-6  # the same: of what is smaller, units are not taken
-_SOME = 0.1  # of a typical cost: a dual whose terms are less is a sum of such costs
-_SWEEPS = 20
-_GAP = 1e-9  # of the cost's terms: so far the point and its duals may be apart
-_ZERO, _SURE = 1e-11, 1e-9  # of a dual's terms: below is zero, above is not
-_MIDDLE = (_ZERO + _SURE) / 2
-_DUAL = 1e-10  # between the two, where nothing better is to be had
+# Allowed violation of a row, relative to the sum of its absolute terms. The simplex method runs
+# with the same tolerance, so a sound answer in good units passes.
+_ROW_TOLERANCE = 1e-9
+# Size of rounding errors, relative to typical rows, columns and costs: about 5000 times machine
+# precision, since sums have many terms, and still far below every tolerance above it.
+_ROUNDING_NOISE = 1e-12
+# Smallest unit of a row, relative to its typical size. A row whose terms are nearly zero at a
+# point would otherwise get a unit so small that rounding looks like a violation.
+_SMALLEST_UNIT = 1e-6
+# Smallest scale of a reduced cost, relative to a typical cost. A column that costs nothing and
+# whose duals are tiny would otherwise be compared with its own rounding errors.
+_COST_FLOOR = 0.1
+# Allowed gap between primal and dual value, relative to the sum of the absolute cost terms: the
+# precision that the package promises.
+_GAP_TOLERANCE = 1e-9
+# A dual below this share of its terms is zero for certain: the solver's own rounding.
+_SURELY_ZERO = 1e-11
+# A dual above this share of its terms is nonzero for certain: the solver's tolerance.
+_SURELY_NONZERO = 1e-9
+# The cutoff between zero and nonzero where a dual is neither: the geometric mean of the two.
+_ZERO_DUAL = 1e-10
+# Alternating means over rows and columns converge geometrically; 20 sweeps are plenty.
+_SCALING_SWEEPS = 20
+
+_DOUBTFUL_MIDDLE = (_SURELY_ZERO + _SURELY_NONZERO) / 2
 
 
 @dataclass
 class Certificate:
-    """What is left of an answer.
+    """Duals recomputed from a solver's answer, and whether they prove it optimal.
 
-    Attributes
-    ----------
-    column_dual, row_dual : array (..., columns), (..., rows)
-        Recomputed from the rows' duals; exactly 0 where rounding could have made them.
-    optimal : array (...) of bool
-        Whether the point keeps all sides and costs what its duals prove.
-    clear : array (...) of bool
-        Whether each dual is either zero or not, beyond doubt.
+    Duals (..., columns) and (..., rows) are exactly 0 where rounding could have made them.
+    ``clear`` (...) says whether every dual is surely zero or surely nonzero.
     """
 
     column_dual: np.ndarray
@@ -46,185 +56,183 @@ class Certificate:
 
     @property
     def duals(self) -> tuple[np.ndarray, np.ndarray]:
-        """Those of columns and of rows."""
+        """Duals of columns and of rows."""
         return self.column_dual, self.row_dual
 
 
 @dataclass
-class _Sizes:
-    """What rows, columns then rows, columns' costs, and all that is paid are about.
+class _TypicalSizes:
+    """Typical sizes of rows, columns then rows, costs per unit of a column, and total cost.
 
-    Entries of the matrix were ``values`` then. Columns, then rows, may be off by ``noise``.
+    ``values`` are the matrix entries they were computed from; ``noise`` is what rounding does
+    to columns, then rows.
     """
 
     rows: np.ndarray
     both: np.ndarray
-    price: np.ndarray
-    paid: float
+    unit_cost: np.ndarray
+    total_cost: float
     values: np.ndarray
     noise: np.ndarray
 
 
 @dataclass
-class _Places:
-    """Where columns, then rows, are and may be; and the size of the rows' terms."""
+class _Position:
+    """Values and bounds of columns, then rows, and the sum of each row's absolute terms."""
 
     point: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    terms: np.ndarray
+    row_terms: np.ndarray
 
-    def off(self) -> np.ndarray:
-        """Return by how much each is outside its sides; negative inside."""
+    def violation(self) -> np.ndarray:
+        """Return by how much each value is outside its bounds; negative inside."""
         return np.maximum(self.lower - self.point, self.point - self.upper)
 
     def gap(self, dual: np.ndarray, noise: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """Return what the distances from the sides that duals hold places at cost.
-
-        A dual that is zero but for rounding may stand for a side that is not there.
-        """
+        """Return the duality gap: the distances from the active bounds times the duals."""
         away = np.abs(self.point - np.where(dual > 0, self.lower, self.upper))
+        # A dual that is mere rounding may point to a bound that does not exist.
         np.copyto(away, size, where=noise & np.isinf(away))
         away *= np.abs(dual)
         return np.add.reduce(away, axis=-1)
 
 
 class CertificateChecker:
-    """Checks answers for linear programs of one layout.
-
-    Parameters
-    ----------
-    layout : Shape
-    """
+    """Checks answers to the linear programs of one layout."""
 
     def __init__(self, layout: Shape):
         self._rows, self._columns = layout.rows, layout.columns
-        self._sizes: _Sizes | None = None
-        self._noise: np.ndarray | None = None
+        self._sizes: _TypicalSizes | None = None
+        self._dual_noise: np.ndarray | None = None
         self._row = layout.index.astype(np.intp)
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
 
-    def look(
-        self, program: Arrays | Stack, x: np.ndarray, prices: np.ndarray
+    def check(
+        self, program: Arrays | Stack, x: np.ndarray, row_duals: np.ndarray
     ) -> Certificate:
-        """Judge points (..., columns) by the duals of the rows (..., rows)."""
-        paid = program.values * prices[..., self._row]
-        duals, spent = program.cost - self._by_column(paid), np.abs(paid)
-        weight = np.abs(program.cost) + self._by_column(spent)
-        weight = np.maximum(weight, _SOME * self._typical_sizes(program).price)
-        share = _beside(
-            np.abs(duals) / weight, self._by_row(spent / weight[..., self._column])
+        """Return the certificates of points (..., columns) with row duals (..., rows)."""
+        terms = program.values * row_duals[..., self._row]
+        reduced_costs = program.cost - self._sum_by_column(terms)
+        sizes = np.abs(terms)
+        weight = np.abs(program.cost) + self._sum_by_column(sizes)
+        floor = _COST_FLOOR * self._typical_sizes(program).unit_cost
+        weight = np.maximum(weight, floor)
+        share = _join(
+            np.abs(reduced_costs) / weight,
+            self._sum_by_row(sizes / weight[..., self._column]),
         )
-        dual, noise = _beside(duals, prices), share <= _DUAL
-        optimal = self._proven(program, x, self._places(program, x), dual, noise)
+        dual, noise = _join(reduced_costs, row_duals), share <= _ZERO_DUAL
+        optimal = self._is_optimal(program, x, dual, noise)
         dual = np.where(noise, 0.0, dual)
         return Certificate(
             dual[..., : self._columns],
             dual[..., self._columns :],
             optimal,
-            np.asarray(~_doubtful(share).any(axis=-1)),
+            np.asarray(~_is_doubtful(share).any(axis=-1)),
         )
 
-    def proves(
-        self, program: Arrays | Stack, x: np.ndarray, prices: np.ndarray
+    def check_quickly(
+        self, program: Arrays | Stack, x: np.ndarray, row_duals: np.ndarray
     ) -> np.ndarray:
-        """Say which points (..., columns) are optima: as :meth:`look`, in less time.
+        """Return which points (..., columns) are proven optimal, in less time than :meth:`check`.
 
-        It tells rounding by typical sizes alone, and so may miss what look finds.
+        Rounding is recognized by typical sizes alone, so some optimal points are missed.
         """
-        paid = program.values * prices[..., self._row]
-        dual = _beside(program.cost - self._by_column(paid), prices)
-        noise = np.abs(dual) <= self._rounding(program)
-        return self._proven(program, x, self._places(program, x), dual, noise)
+        terms = program.values * row_duals[..., self._row]
+        dual = _join(program.cost - self._sum_by_column(terms), row_duals)
+        noise = np.abs(dual) <= self._dual_rounding(program)
+        return self._is_optimal(program, x, dual, noise)
 
-    def activity(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
+    def row_activity(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
         """Return Ax for points (..., columns)."""
-        return self._by_row(program.values * x[..., self._column])
+        return self._sum_by_row(program.values * x[..., self._column])
 
-    def keeps(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
-        """Say which points (..., columns) keep all rows and bounds."""
-        return self._feasible(program, self._places(program, x))
+    def is_feasible(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
+        """Return which points (..., columns) satisfy all rows and bounds."""
+        return self._satisfies_bounds(program, self._position(program, x))
 
-    def natural_units(
+    def units_at_point(
         self, arrays: Arrays, x: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sizes of rows, and how far columns may move to be felt as much."""
+        """Return units of rows, by their terms at a point, and of columns, by the rows' units."""
         size = np.abs(arrays.values)
-        terms = self._by_row(size * np.abs(x)[self._column])
+        terms = self._sum_by_row(size * np.abs(x)[self._column])
         for side in (arrays.row_lower, arrays.row_upper):
             terms = np.maximum(terms, np.where(np.isfinite(side), np.abs(side), 0.0))
-        terms = np.maximum(terms, _LEAST * self._typical_sizes(arrays).rows)
+        terms = np.maximum(terms, _SMALLEST_UNIT * self._typical_sizes(arrays).rows)
         units = np.full(self._columns, np.inf)
-        there = size > 0
-        felt = terms[self._row[there]] / size[there]
-        np.minimum.at(units, self._column[there], felt)
+        nonzero = size > 0
+        # The step of a column that moves one of its rows by that row's unit.
+        step = terms[self._row[nonzero]] / size[nonzero]
+        np.minimum.at(units, self._column[nonzero], step)
         units[~np.isfinite(units)] = 1.0
         return terms, units
 
     def typical_units(
         self, arrays: Arrays, x: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return what rows and columns are about, wherever a point is."""
+        """Return typical sizes of rows and columns, whatever the point."""
         sizes = self._typical_sizes(arrays)
         return sizes.rows, sizes.both[: self._columns]
 
-    def _proven(
+    def _is_optimal(
         self,
         program: Arrays | Stack,
         x: np.ndarray,
-        places: _Places,
         dual: np.ndarray,
         noise: np.ndarray,
     ) -> np.ndarray:
-        """Say where (...) points keep all sides and cost what their duals prove."""
-        gap = places.gap(dual, noise, self._typical_sizes(program).both)
-        spent = np.add.reduce(np.abs(program.cost * x), axis=-1)
-        # What costs nothing, such as a decision not to do anything, is rounded, too.
-        close = gap <= _GAP * spent + _NOISE * self._typical_sizes(program).paid
-        return np.asarray(self._feasible(program, places) & close)
+        """Return which points are feasible and cost what their duals prove."""
+        position, sizes = self._position(program, x), self._typical_sizes(program)
+        gap = position.gap(dual, noise, sizes.both)
+        cost = np.add.reduce(np.abs(program.cost * x), axis=-1)
+        # Rounding also affects points that cost nothing, such as "build nothing".
+        close = gap <= _GAP_TOLERANCE * cost + _ROUNDING_NOISE * sizes.total_cost
+        return np.asarray(self._satisfies_bounds(program, position) & close)
 
-    def _places(self, program: Arrays | Stack, x: np.ndarray) -> _Places:
-        used = program.values * x[..., self._column]
-        return _Places(
-            _beside(x, self._by_row(used)),
-            _beside(program.column_lower, program.row_lower),
-            _beside(program.column_upper, program.row_upper),
-            self._by_row(np.abs(used)),
+    def _position(self, program: Arrays | Stack, x: np.ndarray) -> _Position:
+        terms = program.values * x[..., self._column]
+        return _Position(
+            _join(x, self._sum_by_row(terms)),
+            _join(program.column_lower, program.row_lower),
+            _join(program.column_upper, program.row_upper),
+            self._sum_by_row(np.abs(terms)),
         )
 
-    def _feasible(self, program: Arrays | Stack, places: _Places) -> np.ndarray:
-        """Say where (...) no side is missed by more than a row's terms leave open."""
-        sizes, off = self._typical_sizes(program), places.off()
-        off[..., self._columns :] -= _BROKEN * places.terms
-        kept = off <= sizes.noise  # which no NaN is
+    def _satisfies_bounds(
+        self, program: Arrays | Stack, position: _Position
+    ) -> np.ndarray:
+        """Return where no bound is violated by more than the row terms' rounding."""
+        sizes, off = self._typical_sizes(program), position.violation()
+        off[..., self._columns :] -= _ROW_TOLERANCE * position.row_terms
+        kept = off <= sizes.noise  # False for NaN
         if np.logical_and.reduce(kept[..., : self._columns], axis=None):
             return np.asarray(np.logical_and.reduce(kept, axis=-1))
+        # A column may miss its bound by as much as its rows would not notice.
         good = kept[..., self._columns :].all(axis=-1)
-        good &= np.isfinite(places.point).all(axis=-1)
+        good &= np.isfinite(position.point).all(axis=-1)
         off = np.maximum(off[..., : self._columns], 0.0)
-        felt = np.abs(program.values) * off[..., self._column]
-        terms = np.maximum(places.terms, sizes.rows)
-        share = self._by_column(felt / terms[..., self._row])
-        return np.asarray(good & (share <= _BROKEN).all(axis=-1))
+        effect = np.abs(program.values) * off[..., self._column]
+        terms = np.maximum(position.row_terms, sizes.rows)
+        share = self._sum_by_column(effect / terms[..., self._row])
+        return np.asarray(good & (share <= _ROW_TOLERANCE).all(axis=-1))
 
-    def _rounding(self, program: Arrays | Stack) -> np.ndarray:
-        """Return up to where duals of columns, then rows, can be rounding alone."""
+    def _dual_rounding(self, program: Arrays | Stack) -> np.ndarray:
+        """Return the largest duals of columns, then rows, that rounding alone can cause."""
         sizes = self._typical_sizes(program)
-        if program.values is sizes.values and self._noise is not None:
-            return self._noise
-        felt = self._by_row(np.abs(program.values) / sizes.price[self._column])
-        least = np.divide(1, felt, out=np.zeros(felt.shape), where=felt > 0)
-        noise = _DUAL * _SOME * _beside(sizes.price, least)
+        if program.values is sizes.values and self._dual_noise is not None:
+            return self._dual_noise
+        share = np.abs(program.values) / sizes.unit_cost[self._column]
+        share = self._sum_by_row(share)
+        least = np.divide(1, share, out=np.zeros(share.shape), where=share > 0)
+        noise = _ZERO_DUAL * _COST_FLOOR * _join(sizes.unit_cost, least)
         if program.values is sizes.values:
-            self._noise = noise
+            self._dual_noise = noise
         return noise
 
-    def _typical_sizes(self, program: Arrays | Stack) -> _Sizes:
-        """Return what rows, columns and costs are about, by the first program's numbers.
-
-        What is much less is rounding. Units that all numbers share out between them:
-        means of logarithms, over rows and columns in turn.
-        """
+    def _typical_sizes(self, program: Arrays | Stack) -> _TypicalSizes:
+        """Return typical sizes of rows, columns and costs, from the first program checked."""
         if self._sizes is None:
             numbers = (
                 program.row_lower,
@@ -234,12 +242,12 @@ class CertificateChecker:
                 program.values,
                 program.cost,
             )
-            self._sizes = self._shared_out(
+            self._sizes = self._geometric_sizes(
                 *(n[0] if n.ndim > 1 else n for n in numbers)
             )
         return self._sizes
 
-    def _shared_out(
+    def _geometric_sizes(
         self,
         row_lower: np.ndarray,
         row_upper: np.ndarray,
@@ -247,38 +255,44 @@ class CertificateChecker:
         column_upper: np.ndarray,
         values: np.ndarray,
         cost: np.ndarray,
-    ) -> _Sizes:
-        there = values != 0
-        row, column, size = self._row[there], self._column[there], values[there]
-        size, rows, columns = np.log2(np.abs(size)), self._rows, self._columns
+    ) -> _TypicalSizes:
+        """Scale by geometric means over rows and columns in turn, then by the bounds' level."""
+        nonzero = values != 0
+        row, column = self._row[nonzero], self._column[nonzero]
+        size, rows, columns = (
+            np.log2(np.abs(values[nonzero])),
+            self._rows,
+            self._columns,
+        )
         in_row = np.maximum(np.bincount(row, minlength=rows), 1)
         in_column = np.maximum(np.bincount(column, minlength=columns), 1)
         r, c = np.zeros(rows), np.zeros(columns)
-        for _ in range(_SWEEPS):
+        for _ in range(_SCALING_SWEEPS):
             r = np.bincount(row, size + c[column], minlength=rows) / in_row
             c = np.bincount(column, r[row] - size, minlength=columns) / in_column
-        places = np.concatenate([r, r, c, c])
-        sides = np.concatenate([row_lower, row_upper, column_lower, column_upper])
-        known = np.isfinite(sides) & (sides != 0)
-        levels = np.log2(np.abs(sides[known])) - places[known]
-        levels = levels[levels > levels.max(initial=-np.inf) + np.log2(_NOISE)]
+        scales = np.concatenate([r, r, c, c])
+        bounds = np.concatenate([row_lower, row_upper, column_lower, column_upper])
+        known = np.isfinite(bounds) & (bounds != 0)
+        levels = np.log2(np.abs(bounds[known])) - scales[known]
+        # Bounds that are rounding beside the largest one say nothing about sizes.
+        levels = levels[levels > levels.max(initial=-np.inf) + np.log2(_ROUNDING_NOISE)]
         level = np.median(levels) if len(levels) else 0.0
-        rows_about, columns_about = np.exp2(r + level), np.exp2(c + level)
-        paid = np.abs(cost * columns_about)
-        spent = np.median(paid[paid > 0]) if paid.any() else 1.0
-        both = np.concatenate([columns_about, rows_about])
-        price, noise = spent / columns_about, _NOISE * both
-        return _Sizes(rows_about, both, price, float(spent), values, noise)
+        row_sizes, column_sizes = np.exp2(r + level), np.exp2(c + level)
+        costs = np.abs(cost * column_sizes)
+        total = np.median(costs[costs > 0]) if costs.any() else 1.0
+        both = np.concatenate([column_sizes, row_sizes])
+        unit_cost, noise = total / column_sizes, _ROUNDING_NOISE * both
+        return _TypicalSizes(row_sizes, both, unit_cost, float(total), values, noise)
 
-    def _by_row(self, entries: np.ndarray) -> np.ndarray:
-        return _summed(entries, self._row, self._rows)
+    def _sum_by_row(self, entries: np.ndarray) -> np.ndarray:
+        return _sum_by(entries, self._row, self._rows)
 
-    def _by_column(self, entries: np.ndarray) -> np.ndarray:
-        return _summed(entries, self._column, self._columns)
+    def _sum_by_column(self, entries: np.ndarray) -> np.ndarray:
+        return _sum_by(entries, self._column, self._columns)
 
 
-def _summed(entries: np.ndarray, place: np.ndarray, count: int) -> np.ndarray:
-    """Return the sums (..., count) of entries (..., nonzeros) by their places."""
+def _sum_by(entries: np.ndarray, place: np.ndarray, count: int) -> np.ndarray:
+    """Return the sums (..., count) of matrix entries (..., nonzeros) by row or column."""
     if entries.ndim == 1:
         return np.bincount(place, entries, minlength=count)
     cases = len(entries)
@@ -289,8 +303,8 @@ def _summed(entries: np.ndarray, place: np.ndarray, count: int) -> np.ndarray:
     return sums.reshape(cases, count)
 
 
-def _beside(columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return what is known of columns and of rows (..., columns + rows)."""
+def _join(columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return numbers of columns, then of rows (..., columns + rows)."""
     if columns.ndim != rows.ndim:
         (cases,) = columns.shape[:-1] or rows.shape[:-1]
         columns, rows = (
@@ -300,5 +314,6 @@ def _beside(columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return np.concatenate([columns, rows], axis=-1)
 
 
-def _doubtful(share: np.ndarray) -> np.ndarray:
-    return np.abs(share - _MIDDLE) < _MIDDLE - _ZERO
+def _is_doubtful(share: np.ndarray) -> np.ndarray:
+    """Return which duals, as shares of their terms, are neither zero nor nonzero for certain."""
+    return np.abs(share - _DOUBTFUL_MIDDLE) < _DOUBTFUL_MIDDLE - _SURELY_ZERO

@@ -1,13 +1,18 @@
-"""The worst of all optimal decisions of a linear zeta-SAA under an outcome.
+"""The best and the worst optimal decision of a linear zeta-SAA under an outcome.
 
-The cost of a decision is convex, so that its largest value on the optimal face is hard
-to find in general. But it is a maximum over the recourse's dual vertices, which do not
-depend on the decision: for each of them a linear program on the face is solved.
+The optimal solutions of a linear program are the feasible points at which every column and row
+with a nonzero dual stays at its bound: the optimal face. Opt-Search (step 2) therefore needs no
+optimality cut; it minimizes the outcome's cost on the face.
+
+The pessimistic loss maximizes that cost, a convex function, which is hard in general. But the
+recourse cost is a maximum over dual vertices that do not depend on the decision, so one linear
+program on the face for each of them is enough.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any
 
 import highspy
@@ -23,7 +28,6 @@ from pyomo_csg.solve.compile.assembly import (
 )
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, SolverTrouble, Troubles
-from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.highs_program import (
     PRIMAL_SIMPLEX,
     HighsProgram,
@@ -36,32 +40,50 @@ from pyomo_csg.solve.lp.vertices import (
     VerticesAndRays,
     to_inequality_form,
 )
-from pyomo_csg.solve.mip.mip_program import SearchLayout
+
+_STATES = highspy.HighsBasisStatus
+# A point may cost this much more, relative to the optimum, and still count as optimal.
+_OPTIMAL = 1e-9
+_ROUNDING = 1e-13  # of the absolute cost terms: the rounding of their sum
+_FEASIBLE = 1e-7  # allowed violation of a row, relative to its terms
+_CACHE_SIZE = 64
+
+
+class SearchLayout(Layout):
+    """The layout of Opt-Search: the scenarios' blocks, then the outcome's."""
+
+    def __init__(self, compiled: CompiledModel, count: int):
+        super().__init__(compiled, count + 1)
+        self.scenario_columns = self.columns - self.n2
+        self.scenario_rows = self.rows - self.m2
+        self._outcome = np.concatenate([np.zeros(count), [1.0]])
+
+    def search_arrays(self, blocks: Blocks, outcome: Blocks) -> Arrays:
+        """Return the program that minimizes the outcome's cost alone."""
+        return self.arrays(blocks.joined(outcome), self._outcome)
+
+    def search_stack(self, blocks: Blocks, outcomes: Blocks) -> Stack:
+        """Return the programs of many cases; outcomes have one block each."""
+        weights = np.broadcast_to(self._outcome, (len(blocks.cost), len(self._outcome)))
+        return self.stack(blocks.joined(outcomes), weights)
 
 
 def is_unique(duals: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Say where (...) every nonbasic place has a dual, so that the optimum is unique.
-
-    There are as many nonbasic places as columns, and a basic one has none.
-    """
+    """Return where (...) every nonbasic column and row has a nonzero dual: a unique optimum."""
+    # There are as many nonbasic columns and rows as columns, and basic ones have dual zero.
     columns, rows = duals
     nonzero = np.count_nonzero(columns, axis=-1) + np.count_nonzero(rows, axis=-1)
     return np.asarray(nonzero == columns.shape[-1])
 
 
 def restrict_to_face(program: Program, duals: tuple[np.ndarray, np.ndarray]) -> Program:
-    """Hold those of the first columns and rows that have a dual at their bounds.
+    """Fix the columns and rows of zeta-SAA that have a nonzero dual at their bounds.
 
-    Parameters
-    ----------
-    program : Arrays or Stack
-        One or more, whose first columns and rows are those of zeta-SAA.
-    duals : tuple of arrays (..., columns), (..., rows)
-        zeta-SAA's, as a :class:`~pyomo_csg.solve.lp.certificates.Certificate` has them: a positive
-        one holds a place at its lower side, a negative one at its upper.
+    Zeta-SAA's columns and rows come first. Its duals are those of a certificate: a positive one
+    fixes at the lower bound, a negative one at the upper.
     """
-    columns = _held(program.column_lower, program.column_upper, duals[0])
-    rows = _held(program.row_lower, program.row_upper, duals[1])
+    columns = _fix_at_bounds(program.column_lower, program.column_upper, duals[0])
+    rows = _fix_at_bounds(program.row_lower, program.row_upper, duals[1])
     return replace(
         program,
         column_lower=columns[0],
@@ -71,80 +93,64 @@ def restrict_to_face(program: Program, duals: tuple[np.ndarray, np.ndarray]) -> 
     )
 
 
-def _held(
+def _fix_at_bounds(
     lower: np.ndarray, upper: np.ndarray, dual: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    held = dual.shape[-1]
+    count = dual.shape[-1]
     shape = (*dual.shape[:-1], lower.shape[-1])
     new_lower, new_upper = (np.array(np.broadcast_to(s, shape)) for s in (lower, upper))
-    lower, upper = lower[..., :held], upper[..., :held]
-    np.copyto(new_upper[..., :held], lower, where=dual > 0)
-    np.copyto(new_lower[..., :held], upper, where=dual < 0)
+    lower, upper = lower[..., :count], upper[..., :count]
+    np.copyto(new_upper[..., :count], lower, where=dual > 0)
+    np.copyto(new_lower[..., :count], upper, where=dual < 0)
     return new_lower, new_upper
 
 
-_CUT = 1e-9  # what a point may cost more and count as an optimum
-_ROUNDING = 1e-13
+def excess_cost(
+    saa: Arrays | Stack, x: np.ndarray, value: Any, tolerance: Any, rounding: float
+) -> np.ndarray:
+    """Return by how much points (...) cost more than ``value``; 0 within the tolerances."""
+    terms = saa.cost * x
+    over = terms.sum(axis=-1) + saa.offset - value
+    allowed = tolerance + rounding * np.abs(terms).sum(axis=-1)
+    return np.where(over > allowed, over, 0.0)
+
+
+def _is_off_face(saa: Arrays | Stack, x: np.ndarray, value: Any) -> np.ndarray:
+    """Return which points (...) are not optimal for zeta-SAA."""
+    terms = np.abs(saa.cost * x).sum(axis=-1)
+    tolerance = _OPTIMAL * np.maximum(np.minimum(1.0, terms), np.abs(value))
+    return excess_cost(saa, x, value, tolerance, _ROUNDING) > 0
 
 
 class FaceProgram:
     """A linear program on the optimal face of zeta-SAA, kept in HiGHS.
 
-    If the point found on it is no optimum of zeta-SAA, the face is too wide: there is no
-    answer then.
-
-    Parameters
-    ----------
-    layout : Layout
-        Of a program whose first columns and rows are those of zeta-SAA.
-    context : SolveContext
+    If its optimum is not optimal for zeta-SAA, the face was too wide, and there is no answer.
     """
 
     def __init__(self, layout: Layout, context: SolveContext):
+        # Zeta-SAA's optimum lies on the face, so its basis is primal feasible here: primal
+        # simplex continues from it. Presolve would discard that basis.
         lean = {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX}
-        self.careful = RescaledSolver(layout, CertificateChecker(layout), context)
         self.program = HighsProgram(
             layout, context.with_defaults(lean), relaxed=True, scaled=True
         )
+        self.rescaled = RescaledSolver(layout, context)
 
-    def best(self, found: Found, saa: Arrays, arrays: Arrays, basis: Any) -> np.ndarray:
-        """Return the best point on a face.
-
-        Parameters
-        ----------
-        found : Found
-            An optimum of zeta-SAA.
-        saa : Arrays
-            zeta-SAA.
-        arrays : Arrays
-            What is minimised, on the face.
-        basis : HighsBasis, optional
-            To start from. Default: the last one.
-        """
-        self.run(arrays, basis)
-        x, _, prices = self.program.solution()
-        x, _ = self.careful.settled(arrays, x, prices, clear=False)
-        if excess(saa, x[: len(saa.cost)], found.value) > 0:
+    def minimize(
+        self, found: Found, saa: Arrays, arrays: Arrays, basis: Any
+    ) -> np.ndarray:
+        """Return the best point of ``arrays``, restricted to the face of ``found``."""
+        self.program.solve(arrays, basis)
+        x, _, row_duals = self.program.solution()
+        x, _ = self.rescaled.certify(arrays, x, row_duals, need_clear=False)
+        if _is_off_face(saa, x[: len(saa.cost)], found.value):
             raise not_exact()
         return x
 
-    def run(self, arrays: Arrays, basis: Any) -> None:
-        """Solve on a face, from a basis."""
-        self.program.load(arrays)
-        self.program.start_from(basis)
-        self.program.run()
-
 
 class FaceSearch:
-    """The search for the best among all optima of a linear zeta-SAA.
-
-    Parameters
-    ----------
-    compiled : CompiledModel
-    count : int
-        How many scenarios there are.
-    context : SolveContext
-    """
+    """The search for the best of all optimal decisions of a linear zeta-SAA."""
 
     def __init__(
         self,
@@ -154,7 +160,10 @@ class FaceSearch:
     ):
         self._layout = SearchLayout(compiled, count)
         self._face = FaceProgram(self._layout, context)
-        self._outcome_basis: tuple[list, list] | None = None
+        self._outcome_basis = (
+            [_STATES.kLower] * self._layout.n2,
+            [_STATES.kBasic] * self._layout.m2,
+        )
 
     def search(
         self, found: Found, saa: Arrays, blocks: Blocks, outcome: Blocks, basis: Any
@@ -162,10 +171,10 @@ class FaceSearch:
         """Return the least cost under the outcome on the face of an optimum."""
         assert found.column_dual is not None and found.row_dual is not None
         duals = (found.column_dual, found.row_dual)
-        arrays = restrict_to_face(self._layout.searching(blocks, outcome), duals)
-        x = self._face.best(found, saa, arrays, self._started(basis))
-        self._keep_outcome_basis()
-        return float(arrays.cost @ x) + arrays.offset
+        arrays = restrict_to_face(self._layout.search_arrays(blocks, outcome), duals)
+        x = self._face.minimize(found, saa, arrays, self._extend_basis(basis))
+        self._save_outcome_basis()
+        return arrays.value(x)
 
     def search_many(
         self,
@@ -176,90 +185,44 @@ class FaceSearch:
         blocks: Blocks,
         outcomes: Blocks,
     ) -> tuple[np.ndarray, Troubles]:
-        """As :meth:`search`, for many cases; all that is not HiGHS is done at once.
+        """Do as :meth:`search` for many cases; everything but HiGHS runs on all at once.
 
-        Parameters
-        ----------
-        saa : Stack
-        values : array (n,)
-            Optima of zeta-SAA.
-        duals : tuple of arrays (n, columns), (n, rows)
-        bases : list of HighsBasis
-        blocks, outcomes : Blocks
-            With two leading axes; outcomes have one block each.
+        Blocks have two leading axes; values (n,), duals (n, ...) and bases are zeta-SAA's.
         """
-        stack = restrict_to_face(self._layout.searching_many(blocks, outcomes), duals)
-        found, troubles = SolutionBuffer(self._face.program), Troubles()
-        for i, (arrays, basis) in enumerate(zip(stack, bases, strict=True)):
-            try:
-                self._face.run(arrays, self._started(basis))
-                found.add()
-                self._keep_outcome_basis()
-            except SolverTrouble as trouble:
-                troubles[i] = trouble
-                found.add_nothing()
-        x, prices = found.arrays()
-        self._face.careful.mend(stack, x, prices, troubles)
-        over = excess(saa, x[:, : self._layout.scenario_columns], values)
-        for i in map(int, np.flatnonzero(over > 0)):
-            x[i], troubles[i] = np.nan, not_exact()
-        return stack.values_of(x), troubles
+        stack = restrict_to_face(self._layout.search_stack(blocks, outcomes), duals)
+        buffer = SolutionBuffer(self._face.program)
+        for arrays, basis in zip(stack, bases, strict=True):
+            with buffer.next_case():
+                self._face.program.solve(arrays, self._extend_basis(basis))
+                self._save_outcome_basis()
+        x, row_duals = buffer.arrays()
+        self._face.rescaled.repair(stack, x, row_duals, buffer.troubles)
+        off_face = _is_off_face(saa, x[:, : self._layout.scenario_columns], values)
+        for i in map(int, np.flatnonzero(off_face)):
+            x[i], buffer.troubles[i] = np.nan, not_exact()
+        return stack.values_of(x), buffer.troubles
 
-    def _started(self, saa: Any) -> Any:
-        """Return the basis of zeta-SAA's optimum, which lies on the face."""
-        states = highspy.HighsBasisStatus
-        if self._outcome_basis is None:
-            self._outcome_basis = (
-                [states.kLower] * self._layout.n2,
-                [states.kBasic] * self._layout.m2,
-            )
+    def _extend_basis(self, saa: Any) -> Any:
+        """Return zeta-SAA's basis with the last search's basis of the outcome's block."""
         basis = highspy.HighsBasis()
         basis.col_status = [*saa.col_status, *self._outcome_basis[0]]
         basis.row_status = [*saa.row_status, *self._outcome_basis[1]]
         basis.valid = True
-        basis.alien = True  # a column that was fixed may be at either bound
+        # Alien: HiGHS must check it, since a fixed column may be at either bound.
+        basis.alien = True
         return basis
 
-    def _keep_outcome_basis(self) -> None:
+    def _save_outcome_basis(self) -> None:
+        """Keep the basis of the outcome's block, if it is one by itself."""
         found = self._face.program.highs.getBasis()
-        states = highspy.HighsBasisStatus
-        column_states = list(found.col_status)[self._layout.scenario_columns :]
-        row_states = list(found.row_status)[self._layout.scenario_rows :]
-        basics = sum(s == states.kBasic for s in (*column_states, *row_states))
-        if basics == self._layout.m2:
-            self._outcome_basis = (column_states, row_states)
-
-
-def size_of(saa: Arrays | Stack, x: np.ndarray, value: Any) -> Any:
-    """Return what tolerances on values (...) are relative to."""
-    paid = np.abs(saa.cost * x).sum(axis=-1)
-    return np.maximum(np.minimum(1.0, paid), np.abs(value))
-
-
-def excess(
-    saa: Arrays | Stack, x: np.ndarray, value: Any, relative: float = _CUT
-) -> np.ndarray:
-    """Return by how much points (...) cost more than optima, 0 within rounding."""
-    terms = saa.cost * x
-    over = terms.sum(axis=-1) + saa.offset - value
-    rounding = _ROUNDING * np.abs(terms).sum(axis=-1)
-    allowed = relative * size_of(saa, x, value) + rounding
-    return np.where(over > allowed, over, 0.0)
-
-
-_FEASIBLE = 1e-7  # of the size of a row: by so much a decision may break it
-_MOST_KNOWN = 64
+        columns = list(found.col_status)[self._layout.scenario_columns :]
+        rows = list(found.row_status)[self._layout.scenario_rows :]
+        if sum(s == _STATES.kBasic for s in (*columns, *rows)) == self._layout.m2:
+            self._outcome_basis = (columns, rows)
 
 
 class PessimisticSearch:
-    """The search for the worst among all optima of a linear zeta-SAA.
-
-    Parameters
-    ----------
-    layout : Layout
-        Of zeta-SAA.
-    context : SolveContext
-    """
+    """The search for the worst of all optimal decisions of a linear zeta-SAA."""
 
     def __init__(self, layout: Layout, context: SolveContext):
         self._compiled, self._layout = layout.compiled, layout
@@ -272,38 +235,38 @@ class PessimisticSearch:
         assert found.column_dual is not None and found.row_dual is not None
         face = restrict_to_face(saa, (found.column_dual, found.row_dual))
         recourse = to_inequality_form(self._recourse, outcome)
-        corners = self._corners(recourse)
+        duals = self._dual_vertices(recourse)
         first, n1 = self._compiled.first_cost, self._layout.n1
-        own = first.linear.constant[:n1] + outcome.cost[:n1]
+        unit_cost = first.linear.constant[:n1] + outcome.cost[:n1]
         constant = float(first.constant.constant[0] + outcome.constant[0])
+        bases = chain([basis], repeat(None))  # each run starts where the last one ended
 
-        def largest(dual: np.ndarray, slope: np.ndarray) -> float:
+        def maximize(dual: np.ndarray, slope: np.ndarray) -> float:
             """Return the maximum on the face of slope'y + dual'(side - C y)."""
-            nonlocal basis
             cost = np.zeros(self._layout.columns)
             cost[:n1] = dual @ recourse.technology - slope
-            x = self._face.best(found, saa, replace(face, cost=cost), basis)
-            basis = None  # the next starts where this one ended
+            arrays = replace(face, cost=cost)
+            x = self._face.minimize(found, saa, arrays, next(bases))
             return float(dual @ recourse.side - cost @ x)
 
-        for ray in corners.rays:
+        for ray in duals.rays:
             size = 1 + np.abs(ray * recourse.side).sum()
-            if largest(ray, np.zeros(n1)) > _FEASIBLE * size:
+            if maximize(ray, np.zeros(n1)) > _FEASIBLE * size:
                 detail = "an optimal decision has no recourse to the outcome"
                 raise SolverTrouble("infeasible", detail)
-        return constant + max(largest(vertex, own) for vertex in corners.vertices)
+        return constant + max(maximize(vertex, unit_cost) for vertex in duals.vertices)
 
-    def _corners(self, recourse: InequalityForm) -> VerticesAndRays:
-        """Return the duals' corners, once for outcomes that share matrix and costs."""
+    def _dual_vertices(self, recourse: InequalityForm) -> VerticesAndRays:
+        """Return the dual vertices; outcomes with the same matrix and costs share them."""
         key = recourse.recourse.tobytes() + recourse.cost.tobytes()
         if key not in self._known:
-            if len(self._known) >= _MOST_KNOWN:
+            if len(self._known) >= _CACHE_SIZE:
                 self._known.clear()
-            self._known[key] = _enumerated(recourse)
+            self._known[key] = _enumerate_dual_vertices(recourse)
         return self._known[key]
 
 
-def _enumerated(recourse: InequalityForm) -> VerticesAndRays:
+def _enumerate_dual_vertices(recourse: InequalityForm) -> VerticesAndRays:
     try:
         found = recourse.dual_vertices()
     except TooManyBasesError as error:

@@ -1,4 +1,4 @@
-"""A thin, persistent layer over one HiGHS object: arrays in, arrays out."""
+"""One program kept in a persistent HiGHS object: arrays in, arrays out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import difflib
 import math
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import highspy
@@ -14,43 +16,7 @@ import numpy as np
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.solve.compile.assembly import Arrays, Shape
-from pyomo_csg.solve.engine import SolveContext, SolverTrouble
-
-
-class SolutionBuffer:
-    """Points and rows' duals of the runs of one program.
-
-    Parameters
-    ----------
-    program : HighsProgram
-    """
-
-    def __init__(self, program: HighsProgram):
-        self._program = program
-        self._packed: list[bytes] = []
-        self._scale: list[float] = []
-
-    def add(self) -> None:
-        """Take what the last run found."""
-        self._packed.append(self._program.packed(row_dual_parts))
-        self._scale.append(self._program.scale)
-
-    def add_nothing(self) -> None:
-        """Leave NaN for a run that found nothing."""
-        self._packed.append(b"")
-        self._scale.append(1.0)
-
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return points (n, columns) and rows' duals (n, rows)."""
-        columns, rows = self._program.layout.columns, self._program.layout.rows
-        numbers = unpack(self._packed, columns + rows)
-        scale = self._scale[0] if len(set(self._scale)) == 1 else _column(self._scale)
-        return numbers[:, :columns], numbers[:, columns:] / scale
-
-
-def _column(numbers: list[float]) -> np.ndarray:
-    return np.array(numbers)[:, None]
-
+from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles
 
 _STATUS = highspy.HighsModelStatus
 _OK = highspy.HighsStatus.kOk
@@ -63,7 +29,7 @@ _NAMES = {
     _STATUS.kSolutionLimit: "solution limit",
     _STATUS.kInterrupt: "interrupted",
 }
-_EXACT = {
+EXACT_OPTIONS = {
     "output_flag": False,
     "threads": 1,
     "primal_feasibility_tolerance": 1e-9,
@@ -72,15 +38,15 @@ _EXACT = {
 _NEEDED = {"solver": ("choose", "simplex"), "run_crossover": ("on",)}
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 _COLUMNWISE = int(highspy.MatrixFormat.kColwise)
-_MINIMISE = int(highspy.ObjSense.kMinimize)
+_MINIMIZE = int(highspy.ObjSense.kMinimize)
 
 
 def check_options(
     options: Mapping[str, Any] | None, basis: bool = False
 ) -> dict[str, Any]:
-    """Return HiGHS options, or raise a DataError with the nearest names.
+    """Return HiGHS options, or raise a DataError that suggests the nearest names.
 
-    With ``basis`` those are refused, too, that leave no exact basis.
+    With ``basis``, also refuse options that leave no exact basis.
     """
     known = [name for name in dir(highspy.HighsOptions()) if not name.startswith("_")]
     problems = []
@@ -95,7 +61,7 @@ def check_options(
         solver = highspy.Highs()
         solver.setOptionValue("output_flag", False)
         for name, value in (options or {}).items():
-            if not _takes(solver, name, value):
+            if not _accepts(solver, name, value):
                 problems.append(f"HiGHS does not take {value!r} for option '{name}'")
     for name, allowed in _NEEDED.items() if basis else ():
         if options is not None and name in options and options[name] not in allowed:
@@ -105,16 +71,16 @@ def check_options(
             )
     if basis and options is not None and options.get("threads", 1) != 1:
         problems.append(
-            "option 'threads' must be 1, since HiGHS keeps one number of threads for "
-            "all of a process; use workers= instead"
+            "option 'threads' must be 1, since HiGHS uses one thread count for the "
+            "whole process; use workers= instead"
         )
     if problems:
         raise DataError("The solver's options do not fit", problems)
     return dict(options or {})
 
 
-def _takes(solver: Any, name: str, value: Any) -> bool:
-    """Whether HiGHS takes a value; NaN, which it would take, it does not."""
+def _accepts(solver: Any, name: str, value: Any) -> bool:
+    """Whether HiGHS accepts a value; it would accept NaN, so that is refused here."""
     if isinstance(value, float) and math.isnan(value):
         return False
     try:
@@ -123,44 +89,15 @@ def _takes(solver: Any, name: str, value: Any) -> bool:
         return False
 
 
-def run_highs(highs: Any) -> None:
-    """Run HiGHS once and raise a SolverTrouble unless it found an optimum."""
-    if highs.run() == highspy.HighsStatus.kError:
-        raise SolverTrouble("error", "HiGHS could not run the program")
-    status = highs.getModelStatus()
-    if status != _STATUS.kOptimal:
-        raise status_trouble(status)
-
-
 def status_trouble(status: Any) -> SolverTrouble:
-    """Return the trouble that a status of HiGHS is."""
+    """Return the trouble that a HiGHS model status stands for."""
     return SolverTrouble(_NAMES.get(status, f"not solved ({status.name[1:]})"))
 
 
-def _check(status: Any) -> None:
-    """Raise if HiGHS refused what it was sent; it would go on with what it had."""
+def _check_accepted(status: Any) -> None:
+    """Raise if HiGHS refused its data: it would go on with the old."""
     if status == highspy.HighsStatus.kError:
         raise SolverTrouble("error", "HiGHS refused the program's data")
-
-
-def column_parts(found: Any) -> list[float]:
-    """Return the columns' values of a solution."""
-    return found.col_value
-
-
-def row_dual_parts(found: Any) -> list[float]:
-    """Return the columns' values and the rows' duals."""
-    return [*found.col_value, *found.row_dual]
-
-
-def dual_parts(found: Any) -> list[float]:
-    """Return the columns' values, the columns' duals and the rows' duals."""
-    return [*found.col_value, *found.col_dual, *found.row_dual]
-
-
-def activity_parts(found: Any) -> list[float]:
-    """Return the same and the rows' activity."""
-    return [*found.col_value, *found.col_dual, *found.row_dual, *found.row_value]
 
 
 def unpack(packed: Sequence[bytes], width: int) -> np.ndarray:
@@ -170,8 +107,8 @@ def unpack(packed: Sequence[bytes], width: int) -> np.ndarray:
     return np.frombuffer(joined).reshape(len(packed), width)
 
 
-def _same(one: np.ndarray, other: np.ndarray) -> bool:
-    return one is other or one.tobytes() == other.tobytes()  # sooner than by number
+def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
+    return one is other or one.tobytes() == other.tobytes()  # faster than array_equal
 
 
 class HighsProgram:
@@ -182,11 +119,12 @@ class HighsProgram:
     layout : Shape
         Such as a :class:`~pyomo_csg.solve.compile.assembly.Layout`.
     context : SolveContext
-        Its options come on top of exact tolerances and one thread.
+        Its options come on top of exact tolerances and one thread. A ``time_limit`` among them
+        holds for each run, the context's deadline for all runs.
     relaxed : bool, optional
-        Whether integer variables are taken as continuous.
+        Whether integer variables become continuous.
     scaled : bool, optional
-        Whether costs are brought to a size that suits HiGHS's tolerances.
+        Whether costs are scaled to suit HiGHS's tolerances.
     """
 
     def __init__(
@@ -197,121 +135,20 @@ class HighsProgram:
         scaled: bool = False,
     ):
         self.layout = layout
-        self._stats, options = context.stats, context.options
-        self._highs: Any = highspy.Highs()
-        for name, value in {**_EXACT, **options}.items():
-            self._highs.setOptionValue(name, value)
-        self._integer = (
-            layout.integer if not relaxed else np.zeros(layout.columns, bool)
-        )
-        self._scaled, self._scale = scaled, 1.0
-        self._cost: tuple[np.ndarray, np.ndarray] | None = None  # as given, as sent
-        self._seconds = options.get("time_limit")
+        self.highs: Any = highspy.Highs()
+        self.scale = 1.0  # the factor of the costs, and so of the duals
+        self._stats, self._deadline = context.stats, context.deadline
+        for name, value in {**EXACT_OPTIONS, **context.options}.items():
+            self.highs.setOptionValue(name, value)
+        self._time_limit = context.options.get("time_limit", math.inf)
+        self._is_mip = bool(layout.integer.any()) and not relaxed
+        integer = layout.integer if not relaxed else np.zeros(layout.columns, bool)
+        self._kinds = integer.astype(np.int32)  # HiGHS's code for an integer is 1
+        self._scaled = scaled
+        self._cost: tuple[np.ndarray, np.ndarray] | None = None  # original, scaled
         self._sent: Arrays | None = None
-        self._kinds = self._integer.astype(np.int32)  # 1 is HiGHS's for an integer
         self._columns = np.arange(layout.columns, dtype=np.int32)
         self._rows = np.arange(layout.rows, dtype=np.int32)
-
-    def load(self, arrays: Arrays) -> None:
-        """Make HiGHS hold this program."""
-        # Until all is sent nothing is known of what HiGHS holds.
-        (sent, self._sent), highs = (self._sent, None), self._highs
-        if sent is None or not _same(sent.values, arrays.values):
-            self._pass(arrays)
-            self._sent = arrays
-            return
-        if not _same(sent.cost, arrays.cost):
-            cost = self._rescaled(arrays.cost)
-            _check(highs.changeColsCost(len(self._columns), self._columns, cost))
-        if (
-            sent.row_lower is not arrays.row_lower
-            or sent.row_upper is not arrays.row_upper
-        ):
-            _check(
-                highs.changeRowsBounds(
-                    len(self._rows), self._rows, arrays.row_lower, arrays.row_upper
-                )
-            )
-        if not (
-            _same(sent.column_lower, arrays.column_lower)
-            and _same(sent.column_upper, arrays.column_upper)
-        ):
-            _check(
-                highs.changeColsBounds(
-                    len(self._columns),
-                    self._columns,
-                    arrays.column_lower,
-                    arrays.column_upper,
-                )
-            )
-        self._sent = arrays
-
-    def start_from(self, basis: Any) -> None:
-        """Start from a basis; None leaves the last one."""
-        if basis is not None:
-            self._highs.setBasis(basis)
-
-    def run(self) -> None:
-        """Solve, from the last basis or the one that was set."""
-        status = self._run()
-        if status == _STATUS.kOptimal:
-            return
-        if status not in (_STATUS.kTimeLimit, _STATUS.kInterrupt):
-            # A warm start can lead astray; what counts is the answer from scratch.
-            self._highs.clearSolver()
-            status = self._run()
-        if status != _STATUS.kOptimal:
-            raise status_trouble(status)
-
-    def _run(self) -> Any:
-        if self._seconds is not None and not self._integer.any():
-            # HiGHS counts a linear program's time over the life of the object.
-            limit = self._highs.getRunTime() + self._seconds
-            self._highs.setOptionValue("time_limit", limit)
-        start = time.perf_counter()
-        outcome = self._highs.run()
-        self._stats.solver_seconds += time.perf_counter() - start
-        self._stats.solves += 1
-        _, pivots = self._highs.getInfoValue("simplex_iteration_count")
-        self._stats.iterations += max(0, pivots)
-        if outcome == highspy.HighsStatus.kError:
-            return _STATUS.kSolveError
-        return self._highs.getModelStatus()
-
-    def _rescaled(self, cost: np.ndarray) -> np.ndarray:
-        """Return costs times the power of two that brings the largest to about 1.
-
-        HiGHS's tolerance on duals is absolute: with small costs it would call decisions
-        optimal that are not.
-        """
-        if self._cost is None or self._cost[0] is not cost:
-            largest = float(np.abs(cost).max(initial=0.0))
-            if self._scaled and 0 < largest < math.inf:
-                self._scale = math.ldexp(1.0, 1 - math.frexp(largest)[1])
-            self._cost = cost, self._scale * cost
-        return self._cost[1]
-
-    def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the columns' values, the columns' duals and the rows' duals."""
-        numbers = np.frombuffer(bytearray(self.packed(dual_parts)))
-        columns = len(self._columns)
-        x, duals = numbers[:columns], numbers[columns:] / self._scale
-        return x, duals[:columns], duals[columns:]
-
-    def point(self) -> np.ndarray:
-        """Return the columns' values."""
-        return np.frombuffer(bytearray(self.packed(column_parts)))
-
-    def packed(self, parts: Callable[[Any], list[float]]) -> bytes:
-        """Return parts of HiGHS's solution as bytes, duals times ``scale``."""
-        # HiGHS gives lists, and nothing makes numbers of lists sooner than this.
-        numbers = parts(self._highs.getSolution())
-        return struct.pack(f"{len(numbers)}d", *numbers)
-
-    @property
-    def scale(self) -> float:
-        """What the costs were multiplied by."""
-        return self._scale
 
     @property
     def arrays(self) -> Arrays:
@@ -319,22 +156,74 @@ class HighsProgram:
         assert self._sent is not None
         return self._sent
 
-    @property
-    def highs(self) -> Any:
-        """The HiGHS object itself."""
-        return self._highs
+    def solve(self, arrays: Arrays, basis: Any = None) -> None:
+        """Solve from a basis, the last one by default; raise a SolverTrouble if not optimal."""
+        self.load(arrays)
+        if basis is not None:
+            self.highs.setBasis(basis)
+        self._solve_loaded()
 
-    def _pass(self, arrays: Arrays) -> None:
-        basis, layout = self._highs.getBasis(), self.layout
-        _check(
-            self._highs.passModel(
+    def solve_if_feasible(
+        self, arrays: Arrays, basis: Any = None, start: np.ndarray | None = None
+    ) -> bool:
+        """Solve as :meth:`solve`, or from a point; return False if infeasible."""
+        self.load(arrays)
+        if basis is not None:
+            self.highs.setBasis(basis)
+        if start is not None:
+            solution = highspy.HighsSolution()
+            solution.col_value = start.tolist()
+            self.highs.setSolution(solution)
+        status = self._run()
+        if status == _STATUS.kInfeasible:
+            return False
+        if status != _STATUS.kOptimal:
+            if (trouble := status_trouble(status)).is_limit:
+                raise trouble
+            self._solve_loaded()
+        return True
+
+    def load(self, arrays: Arrays) -> None:
+        """Make HiGHS hold this program."""
+        # Until everything is sent, the state of the HiGHS object is unknown.
+        (sent, self._sent), highs = (self._sent, None), self.highs
+        if sent is None or not _is_same(sent.values, arrays.values):
+            self._pass_model(arrays)
+            self._sent = arrays
+            return
+        if not _is_same(sent.cost, arrays.cost):
+            cost = self._scaled_cost(arrays.cost)
+            _check_accepted(
+                highs.changeColsCost(len(self._columns), self._columns, cost)
+            )
+        if (
+            sent.row_lower is not arrays.row_lower
+            or sent.row_upper is not arrays.row_upper
+        ):
+            sides = arrays.row_lower, arrays.row_upper
+            _check_accepted(highs.changeRowsBounds(len(self._rows), self._rows, *sides))
+        if not (
+            _is_same(sent.column_lower, arrays.column_lower)
+            and _is_same(sent.column_upper, arrays.column_upper)
+        ):
+            bounds = arrays.column_lower, arrays.column_upper
+            _check_accepted(
+                highs.changeColsBounds(len(self._columns), self._columns, *bounds)
+            )
+        self._sent = arrays
+
+    def _pass_model(self, arrays: Arrays) -> None:
+        # passModel drops the basis; the old one is a good start for the new matrix, too.
+        basis, layout = self.highs.getBasis(), self.layout
+        _check_accepted(
+            self.highs.passModel(
                 layout.columns,
                 layout.rows,
                 len(layout.index),
                 _COLUMNWISE,
-                _MINIMISE,
+                _MINIMIZE,
                 0.0,
-                self._rescaled(arrays.cost),
+                self._scaled_cost(arrays.cost),
                 arrays.column_lower,
                 arrays.column_upper,
                 arrays.row_lower,
@@ -346,4 +235,96 @@ class HighsProgram:
             )
         )
         if basis.valid:
-            self._highs.setBasis(basis)
+            self.highs.setBasis(basis)
+
+    def _solve_loaded(self) -> None:
+        status = self._run()
+        if status == _STATUS.kOptimal:
+            return
+        if status not in (_STATUS.kTimeLimit, _STATUS.kInterrupt):
+            # A warm start can mislead the simplex method; the cold answer counts.
+            self.highs.clearSolver()
+            status = self._run()
+        if status != _STATUS.kOptimal:
+            raise status_trouble(status)
+
+    def _run(self) -> Any:
+        """Run HiGHS once, within the time limit, and return its model status."""
+        seconds = min(self._time_limit, self._deadline.left())
+        if seconds < math.inf:
+            # HiGHS counts an LP's time over the life of the object, a MIP's from now.
+            spent = 0.0 if self._is_mip else self.highs.getRunTime()
+            self.highs.setOptionValue("time_limit", seconds + spent)
+        start = time.perf_counter()
+        outcome = self.highs.run()
+        self._stats.solver_seconds += time.perf_counter() - start
+        self._stats.solves += 1
+        _, iterations = self.highs.getInfoValue("simplex_iteration_count")
+        self._stats.iterations += max(0, iterations)
+        if outcome == highspy.HighsStatus.kError:
+            return _STATUS.kSolveError
+        return self.highs.getModelStatus()
+
+    def _scaled_cost(self, cost: np.ndarray) -> np.ndarray:
+        """Return costs times the power of two that brings the largest to about 1.
+
+        HiGHS's dual tolerance is absolute: with small costs, it would accept decisions that are
+        not optimal.
+        """
+        if self._cost is None or self._cost[0] is not cost:
+            largest = float(np.abs(cost).max(initial=0.0))
+            if self._scaled and 0 < largest < math.inf:
+                self.scale = math.ldexp(1.0, 1 - math.frexp(largest)[1])
+            self._cost = cost, self.scale * cost
+        return self._cost[1]
+
+    def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the column values, the reduced costs and the row duals."""
+        numbers = np.frombuffer(
+            bytearray(self.pack("col_value", "col_dual", "row_dual"))
+        )
+        columns = len(self._columns)
+        x, duals = numbers[:columns], numbers[columns:] / self.scale
+        return x, duals[:columns], duals[columns:]
+
+    def point(self) -> np.ndarray:
+        """Return the column values."""
+        return np.frombuffer(bytearray(self.pack("col_value")))
+
+    def pack(self, *parts: str) -> bytes:
+        """Return parts of HiGHS's solution as bytes; duals are still times ``scale``."""
+        # HiGHS returns lists; struct turns them into numbers faster than numpy does.
+        found = self.highs.getSolution()
+        numbers = list(chain.from_iterable(getattr(found, part) for part in parts))
+        return struct.pack(f"{len(numbers)}d", *numbers)
+
+
+class SolutionBuffer:
+    """Collects points and row duals over many runs of one program, and their troubles."""
+
+    def __init__(self, program: HighsProgram):
+        self._program = program
+        self._packed: list[bytes] = []
+        self._scale: list[float] = []
+        self.troubles: Troubles = {}
+
+    @contextmanager
+    def next_case(self) -> Iterator[None]:
+        """Record the solution of the run inside, or NaN and its SolverTrouble."""
+        try:
+            yield
+        except SolverTrouble as trouble:
+            self.troubles[len(self._packed)] = trouble
+            self._packed.append(b"")
+            self._scale.append(1.0)
+        else:
+            self._packed.append(self._program.pack("col_value", "row_dual"))
+            self._scale.append(self._program.scale)
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return points (n, columns) and row duals (n, rows)."""
+        columns, rows = self._program.layout.columns, self._program.layout.rows
+        numbers = unpack(self._packed, columns + rows)
+        return numbers[:, :columns], numbers[:, columns:] / np.array(self._scale)[
+            :, None
+        ]

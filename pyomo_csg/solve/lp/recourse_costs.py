@@ -1,4 +1,4 @@
-"""Q(y, omega): what the best recourse to an outcome costs, for many pairs at once."""
+"""Costs of decisions under outcomes: h(y) + Q(y, omega), for many pairs at once."""
 
 from __future__ import annotations
 
@@ -18,35 +18,27 @@ from pyomo_csg.solve.compile.assembly import (
     held_at,
 )
 from pyomo_csg.solve.compile.compiler import CompiledModel
-from pyomo_csg.solve.engine import SolveContext, SolverTrouble, bad_data
-from pyomo_csg.solve.lp.basis_cache import Basis, Sides
-from pyomo_csg.solve.lp.certificates import CertificateChecker
-from pyomo_csg.solve.lp.highs_program import (
-    DUAL_SIMPLEX,
-    HighsProgram,
-    row_dual_parts,
-    unpack,
-)
+from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles, bad_data
+from pyomo_csg.solve.lp.basis_cache import Basis, CaseBounds
+from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, unpack
 from pyomo_csg.solve.lp.rescaling import RescaledSolver
 from pyomo_csg.solve.lp.sensitivity import basic_variables, is_degenerate
 from pyomo_csg.solve.mip.mip_program import MipProgram
 
-_MOST_BASES = 512
-_MOST_NUMBERS = 1_000_000  # in the bases that engines hand to each other
-_TRIALS, _WORTH = 40, 3  # after so many bases, each must have answered so many cases
-_ROW = 1e-9
-_PRICE = 1e-12  # relative to the largest cost: below it a price is none
-_FIRST, _NUMBERS = 4_096, 500_000  # cases that bases are learned from; sides at once
+_MAX_BASES = 512
+_MAX_SHARED_NUMBERS = 1_000_000  # in the bases that engines hand to each other
+# New bases must pay: after the first 40, each must have answered 3 cases on average.
+_TRIAL_BASES, _CASES_PER_BASIS = 40, 3
+_ROW_TOLERANCE = 1e-9
+_ZERO_REDUCED_COST = 1e-12  # relative to the largest cost
+_FIRST_PART = 4_096  # cases: enough to learn the common bases from
+_PART_NUMBERS = 500_000  # row sides per part: what fits into a processor's cache
 
 
-class Prices:
-    """What a unit of each row's side costs, case by case.
+class RowDuals:
+    """Row duals (cases, rows) of the recourse, and whether each case's are unique.
 
-    Attributes
-    ----------
-    rows : array (cases, rows)
-    smooth : array (cases,) of bool
-        Whether no other prices are right, too. Found out only where it is in question.
+    Uniqueness (cases,) is computed only where it was True at the start.
     """
 
     def __init__(self, rows: int, smooth: np.ndarray):
@@ -54,24 +46,26 @@ class Prices:
         self.smooth = smooth
 
     def read(self, case: int, program: HighsProgram) -> None:
-        """Take them from a linear program just solved."""
+        """Read them from a linear program just solved."""
         z, _, self.rows[case] = program.solution()
         if self.smooth[case]:
             self.smooth[case] = not is_degenerate(program.highs, z, program.arrays)
 
-    def take(self, basis: Basis, cases: np.ndarray, sides: Sides) -> None:
-        """Take them from a basis that fits the cases."""
+    def set_from_basis(
+        self, basis: Basis, cases: np.ndarray, bounds: CaseBounds
+    ) -> None:
+        """Read them from a basis that fits the cases."""
         columns = len(basis.basic) + len(basis.nonbasic) - self.rows.shape[1]
         is_row = basis.nonbasic >= columns
         row = np.zeros(self.rows.shape[1])
-        row[basis.nonbasic[is_row] - columns] = basis.price[is_row]
+        row[basis.nonbasic[is_row] - columns] = basis.reduced_cost[is_row]
         self.rows[cases] = row
         if self.smooth[cases].any():
-            self.smooth[cases] &= sides.inside(basis, cases)
+            self.smooth[cases] &= bounds.are_nondegenerate(basis, cases)
 
 
-class _Solved(NamedTuple):
-    """The best recourse and what rows cost, times a scale; and an integer program's z."""
+class _SolvedCase(NamedTuple):
+    """Recourse and row duals as bytes, the duals' scale, and an integer program's point."""
 
     packed: bytes
     scale: float
@@ -81,17 +75,16 @@ class _Solved(NamedTuple):
 class RecourseSolver:
     """Costs of decisions under outcomes.
 
-    With linear recourse whose matrix and costs are certain the optimal bases are few:
-    one that was optimal once is optimal wherever it is feasible, so cases are checked
-    against the known bases all at once and only the rest is solved. Otherwise each case
-    is solved.
+    With linear recourse whose matrix and costs are certain, few bases are ever optimal: a basis
+    that was optimal once is optimal wherever it is feasible. So the known bases are tried on all
+    cases at once, and only the rest is solved. Otherwise each case is solved.
 
     Parameters
     ----------
     compiled : CompiledModel
     context : SolveContext
     known : sequence of Basis, optional
-        Bases that were optimal for others of the model's cases.
+        Bases that were optimal for other cases of the model.
     """
 
     def __init__(
@@ -100,37 +93,40 @@ class RecourseSolver:
         context: SolveContext,
         known: Sequence[Basis] = (),
     ):
-        self._compiled = compiled
-        self._context, self._stats = context, context.stats
+        self._compiled, self._context, self._stats = compiled, context, context.stats
         self.layout = RecourseLayout(compiled)
+        # Presolve would drop the basis from which the next case starts.
         lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX}
         self._program = HighsProgram(
             self.layout, context.with_defaults(lean), relaxed=True, scaled=True
         )
-        self._checker = CertificateChecker(self.layout)
-        self._careful = RescaledSolver(self.layout, self._checker, context)
-        self._whole = compiled.integer_recourse
+        self._rescaled = RescaledSolver(self.layout, context)
+        self._has_integers = compiled.integer_recourse
         self.caches = (
-            not self._whole
+            not self._has_integers
             and compiled.recourse_rows.entries.certain_at(self.layout.recourse)
             and compiled.recourse_cost.linear.certain_at(self.layout.recourse_columns)
         )
-        self._bases = [replace(basis) for basis in known]  # which count their hits
+        self._bases = [replace(basis) for basis in known]  # copies: hits are counted
         self._matrix: np.ndarray | None = None
 
     @property
     def known(self) -> tuple[Basis, ...]:
-        """The bases that fit most cases so far, as many as are small in all."""
-        bases = sorted(self._bases, key=lambda basis: -basis.hits)
+        """The bases with most hits, up to a total size."""
+        bases = self._bases_by_hits()
         numbers = np.cumsum([basis.response.size for basis in bases], dtype=int)
-        return tuple(bases[: int(np.searchsorted(numbers, _MOST_NUMBERS, "right"))])
+        count = int(np.searchsorted(numbers, _MAX_SHARED_NUMBERS, "right"))
+        return tuple(bases[:count])
+
+    def _bases_by_hits(self) -> list[Basis]:
+        return sorted(self._bases, key=lambda basis: -basis.hits)
 
     def costs(
         self, decisions: np.ndarray, outcomes: np.ndarray
-    ) -> tuple[np.ndarray, dict[int, SolverTrouble]]:
-        """Return h(y) + Q(y, omega) (n,) and the cases that have no answer."""
+    ) -> tuple[np.ndarray, Troubles]:
+        """Return h(y) + Q(y, omega) (n,) and the cases without an answer."""
         costs = np.full(len(decisions), np.nan)
-        troubles: dict[int, SolverTrouble] = {}
+        troubles: Troubles = {}
         for part in self._parts(len(decisions)):
             start = part.start
             blocks = evaluate(self._compiled, outcomes[part])
@@ -139,52 +135,52 @@ class RecourseSolver:
             ys = decisions[part]
             if bad.any():
                 blocks, ys = blocks[good], ys[good]
-            recourse, failed = self._recourse(ys, blocks)
-            costs[start + good] = self._fixed_costs(ys, blocks) + recourse
+            recourse, failed = self._recourse_costs(ys, blocks)
+            costs[start + good] = self._first_stage_costs(ys, blocks) + recourse
             troubles.update((start + int(good[i]), t) for i, t in failed.items())
             troubles.update((start + int(i), bad_data()) for i in np.flatnonzero(bad))
         return costs, troubles
 
     def _parts(self, count: int) -> Iterator[slice]:
-        """Cut cases: first a few, from which bases are learned, then as many as fit a cache."""
-        most = max(_FIRST, _NUMBERS // max(1, self.layout.rows))
+        """Split cases: first a few to learn bases from, then as many as fit a cache."""
+        most = max(_FIRST_PART, _PART_NUMBERS // max(1, self.layout.rows))
         start = 0
         while start < count:
-            end = start + (most if start else _FIRST)
+            end = start + (most if start else _FIRST_PART)
             yield slice(start, end)
             start = end
 
     def gradients(
         self, decisions: np.ndarray, outcomes: np.ndarray, smooth: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[int, SolverTrouble]]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
         """Return costs (n,), d cost / d y (n, s), whether each is smooth, and troubles.
 
-        With integer recourse the derivative is that with the integers held. It is not
-        smooth where (n,) it is said to be not, for another reason.
+        With integer recourse, the integers are fixed for the derivative. Cases that are not
+        ``smooth`` (n,) for another reason stay so.
         """
         blocks = evaluate(self._compiled, outcomes)
         bad = blocks.unusable()
         good = np.flatnonzero(~bad)
         ys, blocks = decisions[good], blocks[good]
-        prices = Prices(self.layout.rows, smooth[good])
-        recourse, failed = self._recourse(ys, blocks, prices)
+        duals = RowDuals(self.layout.rows, smooth[good])
+        recourse, failed = self._recourse_costs(ys, blocks, duals)
         costs, slopes = np.full(len(bad), np.nan), np.full(decisions.shape, np.nan)
         smooth = np.zeros(len(bad), bool)
-        costs[good] = self._fixed_costs(ys, blocks) + recourse
-        slopes[good] = self._slopes(blocks, prices.rows)
-        smooth[good] = prices.smooth & np.isfinite(recourse)
+        costs[good] = self._first_stage_costs(ys, blocks) + recourse
+        slopes[good] = self._slopes(blocks, duals.rows)
+        smooth[good] = duals.smooth & np.isfinite(recourse)
         troubles = {int(good[i]): trouble for i, trouble in failed.items()}
         troubles.update((int(i), bad_data()) for i in np.flatnonzero(bad))
         return costs, slopes, smooth, troubles
 
-    def _slopes(self, blocks: Blocks, prices: np.ndarray) -> np.ndarray:
-        """Return d cost / d y (n, s) where the rows' prices are (n, rows)."""
+    def _slopes(self, blocks: Blocks, row_duals: np.ndarray) -> np.ndarray:
+        """Return d cost / d y (n, s) from row duals (n, rows)."""
         n1 = self.layout.n1
         slopes = self._compiled.first_cost.linear.constant[:n1] + blocks.cost[:, :n1]
-        used = blocks.entries[:, self.layout.technology]
-        used = used * prices[:, self.layout.technology_row]
+        terms = blocks.entries[:, self.layout.technology]
+        terms = terms * row_duals[:, self.layout.technology_row]
         for entry, column in enumerate(self.layout.technology_column):
-            slopes[:, column] -= used[:, entry]
+            slopes[:, column] -= terms[:, entry]
         return slopes
 
     @cached_property
@@ -193,168 +189,169 @@ class RecourseSolver:
         self._deadline = context.deadline
         return MipProgram(self.layout, context)
 
-    def _fixed_costs(self, decisions: np.ndarray, blocks: Blocks) -> np.ndarray:
-        """Return h(y) and what q charges for the decision itself."""
+    def _first_stage_costs(self, decisions: np.ndarray, blocks: Blocks) -> np.ndarray:
+        """Return h(y) and the outcome's cost of the decision itself."""
         n1, first = self.layout.n1, self._compiled.first_cost
         per_unit = first.linear.constant[:n1] + blocks.cost[:, :n1]
         constant = first.constant.constant[0] + blocks.constant[:, 0]
         return np.einsum("ns,ns->n", decisions, per_unit) + constant
 
-    def _recourse(
-        self, decisions: np.ndarray, blocks: Blocks, prices: Prices | None = None
-    ) -> tuple[np.ndarray, dict[int, SolverTrouble]]:
-        """Return Q(y, omega) (n,) and troubles; fill in the rows' prices if asked to."""
+    def _recourse_costs(
+        self, decisions: np.ndarray, blocks: Blocks, duals: RowDuals | None = None
+    ) -> tuple[np.ndarray, Troubles]:
+        """Return Q(y, omega) (n,) and troubles; fill in the row duals, if any."""
         if not self.layout.columns:
-            return self._no_recourse(decisions, blocks)
+            return self._check_rows(decisions, blocks)
         costs = np.full(len(decisions), np.nan)
-        troubles: dict[int, SolverTrouble] = {}
+        troubles: Troubles = {}
         shift = self.layout.shift(blocks, decisions)
         left, learn = np.arange(len(decisions)), False
         crossed, learned, answered = left[:0], 0, 0
-        solved: dict[int, _Solved] = {}
+        solved: dict[int, _SolvedCase] = {}
         if self.caches:
-            sides = self._sides(blocks, shift)
-            in_order = sides.in_order()
-            left, crossed = left[in_order], left[~in_order]
-            left, learn = self._try_known(left, sides, costs, prices)
+            bounds = self._case_bounds(blocks, shift)
+            ordered = bounds.are_ordered()
+            left, crossed = left[ordered], left[~ordered]
+            left, learn = self._try_known_bases(left, bounds, costs, duals)
         while len(left):
             case = left[0]
             try:
                 arrays = self.layout.arrays(blocks[case], shift[case])
                 solved[int(case)] = self._solve(arrays)
-                if prices is not None:
-                    prices.read(case, self._program)
+                if duals is not None:
+                    duals.read(case, self._program)
             except SolverTrouble as trouble:
                 troubles[int(case)] = trouble
             left = left[1:]
-            if learn and int(case) not in troubles and len(self._bases) < _MOST_BASES:
+            if learn and int(case) not in troubles and len(self._bases) < _MAX_BASES:
                 before, learned = len(left), learned + 1
                 basis = self._read_basis(blocks.entries[case], blocks.cost[case])
                 if basis is not None:
                     self._bases.append(basis)
-                    left = self._apply(basis, left, sides, costs, prices)
+                    left = self._apply(basis, left, bounds, costs, duals)
                 answered += before - len(left)
-                learn = learned < _TRIALS or answered >= _WORTH * learned
+                learn = learned < _TRIAL_BASES or answered >= _CASES_PER_BASIS * learned
         if solved:
-            self._settle(solved, blocks, shift, costs, troubles, prices)
+            self._certify(solved, blocks, shift, costs, troubles, duals)
         for case in map(int, crossed):
             troubles[case] = SolverTrouble(
-                "infeasible", "a lower side is above the upper"
+                "infeasible", "a lower bound exceeds the upper bound"
             )
         return costs, troubles
 
-    def _try_known(
-        self, left: np.ndarray, sides: Sides, costs: np.ndarray, prices: Prices | None
+    def _try_known_bases(
+        self,
+        left: np.ndarray,
+        bounds: CaseBounds,
+        costs: np.ndarray,
+        duals: RowDuals | None,
     ) -> tuple[np.ndarray, bool]:
-        """Try the known bases, those that fit most first.
+        """Try the known bases, those with most hits first.
 
-        Returns
-        -------
-        left : array
-            The cases that are still to be answered.
-        learn : bool
-            Whether all bases were tried, so that what is left has others. A few cases
-            are solved sooner than many bases are tried on them.
+        Return the cases still without an answer, and whether all bases were tried, so that new
+        ones are worth learning.
         """
-        bases = sorted(self._bases, key=lambda basis: -basis.hits)
+        bases = self._bases_by_hits()
         for tried, basis in enumerate(bases):
+            # Solving a few cases is faster than trying many bases on them.
             if 4 * len(left) < 3 * (len(bases) - tried):
                 return left, False
-            left = self._apply(basis, left, sides, costs, prices)
+            left = self._apply(basis, left, bounds, costs, duals)
         return left, True
 
-    def _no_recourse(
+    def _check_rows(
         self, decisions: np.ndarray, blocks: Blocks
-    ) -> tuple[np.ndarray, dict[int, SolverTrouble]]:
-        """Answer for a model in which nothing is left to choose: the rows hold or not."""
+    ) -> tuple[np.ndarray, Troubles]:
+        """Answer for a model without recourse variables: its rows hold or not."""
         shift = self.layout.shift(blocks, decisions)
-        low = shift < blocks.row_lower - _ROW * (1 + np.abs(shift))
-        high = shift > blocks.row_upper + _ROW * (1 + np.abs(shift))
+        low = shift < blocks.row_lower - _ROW_TOLERANCE * (1 + np.abs(shift))
+        high = shift > blocks.row_upper + _ROW_TOLERANCE * (1 + np.abs(shift))
         broken = np.flatnonzero((low | high).any(axis=1))
         costs = np.zeros(len(decisions))
         costs[broken] = np.nan
         return costs, {int(i): SolverTrouble("infeasible") for i in broken}
 
-    def _sides(self, blocks: Blocks, shift: np.ndarray) -> Sides:
+    def _case_bounds(self, blocks: Blocks, shift: np.ndarray) -> CaseBounds:
         columns = (blocks.column_lower, blocks.column_upper)
         rows = (
             np.ascontiguousarray((blocks.row_lower - shift).T),
             np.ascontiguousarray((blocks.row_upper - shift).T),
         )
         if self._compiled.recourse.certain:
-            return Sides((columns[0][0], columns[1][0]), rows)
+            return CaseBounds((columns[0][0], columns[1][0]), rows)
         nothing = np.zeros(0)
         both = [np.concatenate([c.T, r]) for c, r in zip(columns, rows, strict=True)]
-        return Sides((nothing, nothing), (both[0], both[1]))
+        return CaseBounds((nothing, nothing), (both[0], both[1]))
 
     def _apply(
         self,
         basis: Basis,
         left: np.ndarray,
-        sides: Sides,
+        bounds: CaseBounds,
         costs: np.ndarray,
-        prices: Prices | None,
+        duals: RowDuals | None,
     ) -> np.ndarray:
         """Answer the cases that the basis fits; return those that are left."""
         if not len(left):
             return left
-        fits, answers = sides.answer(basis, left)
+        fits, answers = bounds.try_basis(basis, left)
         costs[left[fits]] = answers
-        if prices is not None and fits.any():
-            prices.take(basis, left[fits], sides)
+        if duals is not None and fits.any():
+            duals.set_from_basis(basis, left[fits], bounds)
         basis.hits += int(fits.sum())
         self._stats.cache_hits += int(fits.sum())
         return left[~fits]
 
-    def _solve(self, arrays: Arrays) -> _Solved:
-        """Return the best recourse, the integers held at their best."""
+    def _solve(self, arrays: Arrays) -> _SolvedCase:
+        """Return the best recourse, with integers fixed at their best values."""
         z = None
-        if self._whole:
+        if self._has_integers:
             program = self._integer_program
             self._deadline.start()
-            z = program.search(arrays)
+            z = program.minimize(arrays)
             if z is None:
                 raise SolverTrouble("infeasible")
             arrays = held_at(arrays, self.layout.integer, z)
-        self._program.load(arrays)
-        self._program.run()
-        return _Solved(self._program.packed(row_dual_parts), self._program.scale, z)
+        self._program.solve(arrays)
+        packed = self._program.pack("col_value", "row_dual")
+        return _SolvedCase(packed, self._program.scale, z)
 
-    def _settle(
+    def _certify(
         self,
-        solved: dict[int, _Solved],
+        solved: dict[int, _SolvedCase],
         blocks: Blocks,
         shift: np.ndarray,
         costs: np.ndarray,
-        troubles: dict[int, SolverTrouble],
-        prices: Prices | None,
+        troubles: Troubles,
+        duals: RowDuals | None,
     ) -> None:
-        """Take the costs of cases that were solved, if they pass their check."""
+        """Fill in the costs of solved cases that can be certified."""
         cases = np.array(list(solved))
         found = list(solved.values())
-        scale = [one.scale for one in found]
         columns = self.layout.columns
         numbers = unpack([one.packed for one in found], columns + self.layout.rows)
-        z, row_prices = numbers[:, :columns], numbers[:, columns:]
-        row_prices = row_prices / np.array(scale)[:, None]
+        z, row_duals = numbers[:, :columns], numbers[:, columns:]
+        row_duals = row_duals / np.array([one.scale for one in found])[:, None]
         stack = self.layout.stack(blocks[cases], shift[cases])
-        if self._whole:
+        if self._has_integers:
             best = np.array([one.z for one in found])
             stack = held_at(stack, self.layout.integer, best)
-        failed: dict[int, SolverTrouble] = {}
-        _, duals = self._careful.settle(stack, z, row_prices, failed, clear=False)
+        failed: Troubles = {}
+        _, row_duals = self._rescaled.certify_many(
+            stack, z, row_duals, failed, need_clear=False
+        )
         costs[cases] = stack.values_of(z)
         troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
-        if prices is not None:
-            prices.rows[cases] = duals
+        if duals is not None:
+            duals.rows[cases] = row_duals
 
     def _read_basis(self, entries: np.ndarray, cost: np.ndarray) -> Basis | None:
-        """Return the basis just found; None if it is none."""
+        """Return the basis just found; None if its matrix is singular."""
         basics, columns = basic_variables(self._program.highs), self.layout.columns
         is_basic = np.zeros(columns + self.layout.rows, bool)
         is_basic[np.where(basics < 0, columns - 1 - basics, basics)] = True
         basic, nonbasic = np.flatnonzero(is_basic), np.flatnonzero(~is_basic)
-        if self._matrix is None:  # it is certain, or no basis would be kept
+        if self._matrix is None:  # the same in every case, or no basis would be kept
             slacks = -np.eye(self.layout.rows)
             self._matrix = np.hstack([self.layout.matrix(entries), slacks])
         matrix = self._matrix
@@ -362,16 +359,15 @@ class RecourseSolver:
             response = -np.linalg.solve(matrix[:, basic], matrix[:, nonbasic])
         except np.linalg.LinAlgError:
             return None
-        prices = np.concatenate([cost[self.layout.n1 :], np.zeros(self.layout.rows)])
-        price = prices[nonbasic] + prices[basic] @ response
-        at_upper = price < 0
-        free = np.abs(price) <= _PRICE * np.abs(prices).max(initial=0.0)
+        costs = np.concatenate([cost[self.layout.n1 :], np.zeros(self.layout.rows)])
+        reduced_cost = costs[nonbasic] + costs[basic] @ response
+        at_upper = reduced_cost < 0
+        largest = np.abs(costs).max(initial=0.0)
+        free = np.abs(reduced_cost) <= _ZERO_REDUCED_COST * largest
         if free.any():
-            at_upper[free] = self._stand_at_upper(nonbasic[free])
-        return Basis(basic, nonbasic, at_upper, response, price)
-
-    def _stand_at_upper(self, places: np.ndarray) -> list[bool]:
-        """Say which of some nonbasic places HiGHS has at their upper sides."""
-        found = self._program.highs.getBasis()
-        states = [*found.col_status, *found.row_status]
-        return [states[place] == highspy.HighsBasisStatus.kUpper for place in places]
+            # Without a reduced cost, only HiGHS knows which bound a place is at.
+            found = self._program.highs.getBasis()
+            states = [*found.col_status, *found.row_status]
+            upper = highspy.HighsBasisStatus.kUpper
+            at_upper[free] = [states[place] == upper for place in nonbasic[free]]
+        return Basis(basic, nonbasic, at_upper, response, reduced_cost)

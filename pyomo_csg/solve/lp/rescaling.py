@@ -1,4 +1,4 @@
-"""A linear program again, in units in which a solver's tolerances are small."""
+"""A second solve in better units, for linear programs whose certificate fails."""
 
 from __future__ import annotations
 
@@ -13,171 +13,152 @@ from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.certificates import Certificate, CertificateChecker
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, PRIMAL_SIMPLEX, HighsProgram
 
-_WAYS = (
+_METHODS = (
     {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX},
     {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX},
     {"presolve": "on", "simplex_strategy": DUAL_SIMPLEX},
 )
+# HiGHS's smallest: it takes no tolerance below 1e-10.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
 class RescaledSolver:
-    """Solves what failed its check: rows and columns in units that a point tells.
+    """Certifies answers, and solves again in other units where the certificate fails.
 
-    Each row is divided by the size of its terms at the best point so far, each column
-    counts in what a row would feel, and costs in what the point costs; if that does not
-    help, rows and columns count in what is typical of them. Units are powers of two, so
-    that nothing is rounded. Every way of the simplex method is tried in turn.
-
-    Parameters
-    ----------
-    layout : Shape
-    checker : Checker
-    context : SolveContext
-
-    Attributes
-    ----------
-    checker : Checker
+    Each row is divided by the size of its terms at the best point so far, each column by the
+    step that its rows notice, and costs by the cost of the point. If that does not help, typical
+    sizes take their place. Units are powers of two, so nothing is rounded. For each choice of
+    units, three variants of the simplex method are tried.
     """
 
-    def __init__(
-        self,
-        layout: Shape,
-        checker: CertificateChecker,
-        context: SolveContext,
-    ):
-        self._layout, self.checker = layout, checker
-        self._context = context
+    def __init__(self, layout: Shape, context: SolveContext):
+        self._layout, self.checker = layout, CertificateChecker(layout)
+        # Without the deadline: its clock may belong to a later case by now.
+        self._context = SolveContext(context.stats, context.options)
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
 
-    def settled(
-        self, arrays: Arrays, x: np.ndarray, prices: np.ndarray, clear: bool = True
+    def certify(
+        self,
+        arrays: Arrays,
+        x: np.ndarray,
+        row_duals: np.ndarray,
+        need_clear: bool = True,
     ) -> tuple[np.ndarray, Certificate]:
-        """Return a point (columns,) and its verdict: as they are, or solved again.
+        """Return a point (columns,) and its certificate: as given, or solved again.
 
-        ``clear`` is whether it matters which duals are zero.
+        ``need_clear`` says whether it matters which duals are zero.
         """
-        verdict = self.checker.look(arrays, x, prices)
-        if verdict.optimal and (verdict.clear or not clear):
-            return x, verdict
+        certificate = self.checker.check(arrays, x, row_duals)
+        if certificate.optimal and (certificate.clear or not need_clear):
+            return x, certificate
         return self.solve(arrays, x)
 
-    def settle(
+    def certify_many(
         self,
         stack: Stack,
         x: np.ndarray,
-        prices: np.ndarray,
+        row_duals: np.ndarray,
         troubles: Troubles,
-        clear: bool = True,
+        need_clear: bool = True,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Check points (n, columns), and put better ones in the place of those that fail.
+        """Return the duals of points (n, columns); replace points that fail in place.
 
-        Returns the duals. Cases that are troubles already are let be, and those for which
-        no point is found join them.
+        Cases already in ``troubles`` are skipped; those that no solve can certify are added.
         """
-        verdict = self.checker.look(stack, x, prices)
-        columns, rows = verdict.duals
-        failed = ~verdict.optimal | (~verdict.clear if clear else False)
-        for i, found in self._solved_again(stack, x, failed, troubles).items():
+        certificate = self.checker.check(stack, x, row_duals)
+        columns, rows = certificate.duals
+        failed = ~certificate.optimal | (~certificate.clear if need_clear else False)
+        for i, found in self._solve_failed(stack, x, failed, troubles).items():
             columns[i], rows[i] = found.duals
         return columns, rows
 
-    def mend(
-        self, stack: Stack, x: np.ndarray, prices: np.ndarray, troubles: Troubles
+    def repair(
+        self, stack: Stack, x: np.ndarray, row_duals: np.ndarray, troubles: Troubles
     ) -> None:
-        """Do as :meth:`settle` where nobody asks for the duals."""
+        """Do as :meth:`certify_many` where the duals are not needed, in less time."""
         if len(x) == 1:
-            proven = self.checker.proves(stack[0], x[0], prices[0])[None]
+            proven = self.checker.check_quickly(stack[0], x[0], row_duals[0])[None]
         else:
-            proven = self.checker.proves(stack, x, prices)
+            proven = self.checker.check_quickly(stack, x, row_duals)
         if proven.all():
             return
         doubted = np.flatnonzero(~proven)
-        verdict = self.checker.look(stack.part(doubted), x[doubted], prices[doubted])
-        proven[doubted] = verdict.optimal
-        self._solved_again(stack, x, ~proven, troubles)
+        certificate = self.checker.check(
+            stack.part(doubted), x[doubted], row_duals[doubted]
+        )
+        proven[doubted] = certificate.optimal
+        self._solve_failed(stack, x, ~proven, troubles)
 
-    def _solved_again(
+    def _solve_failed(
         self, stack: Stack, x: np.ndarray, failed: np.ndarray, troubles: Troubles
     ) -> dict[int, Certificate]:
-        """Solve cases that failed (n,) in other units, and return what that proves."""
-        proofs = {}
+        """Solve the failed cases (n,) in other units, and return their certificates."""
+        certificates = {}
         for i in map(int, np.flatnonzero(failed)):
             if i in troubles:
                 continue
             try:
-                x[i], proofs[i] = self.solve(stack[i], x[i])
+                x[i], certificates[i] = self.solve(stack[i], x[i])
             except SolverTrouble as trouble:
                 x[i], troubles[i] = np.nan, trouble
-        return proofs
+        return certificates
 
     def solve(self, arrays: Arrays, x: np.ndarray) -> tuple[np.ndarray, Certificate]:
-        """Return an optimum and its verdict, from a point that failed its check.
-
-        Raises
-        ------
-        SolverTrouble
-            ``'not exact'`` if no way gives an optimum that can be proven.
-        """
-        # Where all that a row has is zero, the point tells too small a unit.
-        for units in (self.checker.natural_units, self.checker.typical_units):
-            for way in _WAYS:
+        """Return a certified optimum, starting from a point that failed; or raise 'not exact'."""
+        # Typical units come second: a row whose terms are all zero at x has no size there.
+        for units in (self.checker.units_at_point, self.checker.typical_units):
+            for method in _METHODS:
                 x = np.nan_to_num(x)
-                found = self._again(arrays, x, units(arrays, x), way)
+                found = self._solve_in_units(arrays, x, units(arrays, x), method)
                 if found is not None and found[1].optimal:
                     return found
                 x = x if found is None else found[0]
         raise not_exact()
 
-    def _again(
+    def _solve_in_units(
         self,
         arrays: Arrays,
         x: np.ndarray,
         units: tuple[np.ndarray, np.ndarray],
-        way: Mapping[str, Any],
+        method: Mapping[str, Any],
     ) -> tuple[np.ndarray, Certificate] | None:
-        """Solve in units of rows and columns; None if the solver finds nothing."""
+        """Solve in units of rows and columns; return None if the solver finds no optimum."""
         rows, columns = units
-        row, column = _power(1 / rows), _power(columns)
-        spent = float(np.abs(arrays.cost * x).sum())
-        spent = spent or float(np.abs(arrays.cost * column).max(initial=0.0)) or 1.0
-        price = float(_power(1 / spent))
-        context = self._context.with_defaults({**way, **_TIGHT})
+        row, column = _power_of_two(1 / rows), _power_of_two(columns)
+        total = float(np.abs(arrays.cost * x).sum())
+        total = total or float(np.abs(arrays.cost * column).max(initial=0.0)) or 1.0
+        cost = float(_power_of_two(1 / total))
+        context = self._context.with_defaults({**method, **_TIGHT})
         program = HighsProgram(self._layout, context, relaxed=True)
-        try:
-            program.load(self._in_units(arrays, row, column, price))
-            program.run()
-        except SolverTrouble as trouble:
-            if trouble.is_limit:
-                raise
-            return None
-        found, _, prices = program.solution()
-        found = column * found
-        return found, self.checker.look(arrays, found, row * prices / price)
-
-    def _in_units(
-        self, arrays: Arrays, row: np.ndarray, column: np.ndarray, price: float
-    ) -> Arrays:
-        return replace(
+        scaled = replace(
             arrays,
-            cost=price * arrays.cost * column,
+            cost=cost * arrays.cost * column,
             column_lower=arrays.column_lower / column,
             column_upper=arrays.column_upper / column,
             row_lower=arrays.row_lower * row,
             row_upper=arrays.row_upper * row,
             values=arrays.values * row[self._layout.index] * column[self._column],
         )
+        try:
+            program.solve(scaled)
+        except SolverTrouble as trouble:
+            if trouble.is_limit:
+                raise
+            return None
+        found, _, row_duals = program.solution()
+        found = column * found
+        return found, self.checker.check(arrays, found, row * row_duals / cost)
 
 
 def not_exact() -> SolverTrouble:
-    """Return the trouble of a program whose answer no check accepts."""
+    """Return the trouble of a program that no solve can certify."""
     return SolverTrouble(
         "not exact",
-        "the solver's answer is not optimal to 1e-9 of its own terms; bring the model's "
-        "numbers nearer to each other",
+        "the solver's answer is not optimal to a relative 1e-9; rescale the model so "
+        "that its coefficients are closer in size",
     )
 
 
-def _power(numbers: Any) -> Any:
-    """Return the powers of two nearest to numbers above 0."""
+def _power_of_two(numbers: Any) -> Any:
+    """Return the powers of two nearest to positive numbers."""
     return np.exp2(np.clip(np.rint(np.log2(numbers)), -200, 200))

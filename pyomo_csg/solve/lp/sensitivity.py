@@ -1,4 +1,4 @@
-"""How optimal values and decisions move with the scenarios, through the optimal basis."""
+"""How optimal values and decisions change with the scenarios, through the optimal basis."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any
 import highspy
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Blocks
+from pyomo_csg.solve.compile.assembly import Arrays, Blocks
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Found
-from pyomo_csg.solve.lp.highs_program import HighsProgram, activity_parts, unpack
+from pyomo_csg.solve.lp.highs_program import HighsProgram, unpack
 
-_AT_BOUND = 1e-9
+_AT_BOUND = 1e-9  # HiGHS's feasibility tolerance: closer to a bound is at the bound
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What a quantity gains per unit of each number of the recourse blocks.
+    """The derivatives of a quantity with respect to every number of the recourse blocks.
 
     Attributes
     ----------
     row : array (blocks, rows)
-        Per unit of the side that a row stands at.
+        By the active side of each row.
     column : array (blocks, columns)
-        Per unit of the bound that a column stands at.
+        By the active bound of each column.
     entries : array (blocks, entries)
     cost : array (blocks, all columns)
     constant : array (blocks, 1)
     row_at_lower, column_at_lower : array of bool
-        At which of its sides a place stands: by the sign of zeta-SAA's dual.
+        Which bound is active, by the sign of zeta-SAA's dual.
     """
 
     row: np.ndarray
@@ -61,35 +61,36 @@ class Sensitivity:
 def value_sensitivity(
     compiled: CompiledModel, found: Found, weights: np.ndarray
 ) -> Sensitivity:
-    """How the optimal value of zeta-SAA moves: by its duals."""
+    """Return the sensitivity of zeta-SAA's optimal value: its duals."""
     assert found.column_dual is not None and found.row_dual is not None
-    x, column_dual, row_dual = found.x, found.column_dual, found.row_dual
     n1, m1 = len(compiled.first), len(compiled.first_rows)
     count = len(weights)
-    duals = row_dual[m1:].reshape(count, -1)
-    reduced = column_dual[n1:].reshape(count, -1)
-    all_x = _columns(compiled, x, count)
+    row_duals = found.row_dual[m1:].reshape(count, -1)
+    reduced_costs = found.column_dual[n1:].reshape(count, -1)
+    first = np.broadcast_to(found.x[:n1], (count, n1))
+    all_x = np.hstack([first, found.x[n1:].reshape(count, -1)])
     return Sensitivity(
-        duals,
-        reduced,
-        _entry_movement(compiled, duals, all_x),
+        row_duals,
+        reduced_costs,
+        _entry_sensitivity(compiled, row_duals, all_x),
         weights[:, None] * all_x,
         weights[:, None],
-        duals >= 0,
-        reduced >= 0,
+        row_duals >= 0,
+        reduced_costs >= 0,
     )
 
 
 @dataclass(frozen=True)
 class Optima:
-    """Optima of many linear programs, with what their bases say.
+    """Optima of many linear programs, with their bases.
 
     Attributes
     ----------
     x, column_dual : array (n, columns)
     row_dual, activity : array (n, rows)
-    prices : array (n, s, rows)
-        How each decision moves with the sides of the rows.
+    inverse : array (n, s, rows)
+        The rows of the basis inverse that belong to the decisions: how each decision changes
+        with the sides of the rows.
     basic : array (n, columns + rows) of bool
     """
 
@@ -97,12 +98,12 @@ class Optima:
     column_dual: np.ndarray
     row_dual: np.ndarray
     activity: np.ndarray
-    prices: np.ndarray
+    inverse: np.ndarray
     basic: np.ndarray
 
     @classmethod
     def empty(cls, cases: int, decisions: int, columns: int, rows: int) -> Optima:
-        """Return room for so many."""
+        """Return unsolved cases: points are NaN, all else is zero."""
         return cls(
             np.full((cases, columns), np.nan),
             np.zeros((cases, columns)),
@@ -113,50 +114,44 @@ class Optima:
         )
 
     def select(self, cases: np.ndarray) -> Optima:
-        """Return those of some cases."""
+        """Return the optima of some cases."""
         return Optima(*(getattr(self, f.name)[cases] for f in fields(self)))
 
     def assign(self, cases: np.ndarray, others: Optima) -> None:
-        """Take others in the places of some cases."""
+        """Set the optima of some cases."""
         for f in fields(self):
             getattr(self, f.name)[cases] = getattr(others, f.name)
 
-    def degenerate(self, sides: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Say where (n,) a basic place stands at one of its sides (n, places)."""
+    def is_degenerate(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        """Return where (n,) a basic column or row is at one of its bounds."""
         values = np.hstack([self.x, self.activity])
-        slack = _AT_BOUND * (1 + np.abs(values))
-        touching = (values - sides[0] < slack) | (sides[1] - values < slack)
-        return np.asarray((self.basic & touching).any(axis=1))
+        return np.asarray((self.basic & _is_at_bound(values, lower, upper)).any(axis=1))
 
 
 class BasisReader:
-    """Reads optima off HiGHS, one after the other; all else is done for all at once.
-
-    Parameters
-    ----------
-    cases, decisions, rows : int
-        How many there are.
-    """
+    """Reads optima off HiGHS one by one; everything else happens for all cases at once."""
 
     def __init__(self, cases: int, decisions: int, rows: int):
         self._packed = [b""] * cases
         self._scale = np.ones((cases, 1))
         self._basics = np.zeros((cases, rows), dtype=np.int32)
-        self._prices = np.zeros((cases, decisions, rows))
+        self._inverse = np.zeros((cases, decisions, rows))
 
     def read(self, case: int, program: HighsProgram) -> None:
-        """Take a case from a program just solved."""
-        self._packed[case] = program.packed(activity_parts)
+        """Record a case that was just solved."""
+        self._packed[case] = program.pack(
+            "col_value", "col_dual", "row_dual", "row_value"
+        )
         self._scale[case] = program.scale
         self._basics[case] = basics = basic_variables(program.highs)
-        decisions = self._prices.shape[1]
+        decisions = self._inverse.shape[1]
         for place, column in enumerate(basics.tolist()):
             if 0 <= column < decisions:
                 _, row = program.highs.getBasisInverseRow(place)
-                self._prices[case, column] = row
+                self._inverse[case, column] = row
 
     def optima(self, columns: int) -> Optima:
-        """Return what was read; NaN where nothing was."""
+        """Return the cases read; NaN where none was."""
         cases, rows = self._basics.shape
         numbers = unpack(self._packed, 2 * (columns + rows))
         ends = (columns, 2 * columns, 2 * columns + rows)
@@ -165,26 +160,21 @@ class BasisReader:
         places = np.where(self._basics < 0, columns - 1 - self._basics, self._basics)
         np.put_along_axis(basic, places, True, axis=1)
         duals = column_dual / self._scale, row_dual / self._scale
-        return Optima(x, *duals, activity, self._prices, basic)
+        return Optima(x, *duals, activity, self._inverse, basic)
 
 
 def decision_sensitivity(
     compiled: CompiledModel, blocks: Blocks, optima: Optima, slopes: np.ndarray
 ) -> Sensitivity:
-    """How ``slope @ y`` moves, y being zeta-SAA's decision, case by case and block by block.
+    """Return the sensitivity of ``slope @ y``, where y is zeta-SAA's decision.
 
-    Parameters
-    ----------
-    blocks : Blocks
-        With two leading axes: cases, blocks.
-    slopes : array (n, s)
+    Blocks have two leading axes, cases and blocks; slopes are (n, s).
     """
     n1, m1 = len(compiled.first), len(compiled.first_rows)
+    n2, m2 = len(compiled.recourse), len(compiled.recourse_rows)
     cases, count = blocks.row_lower.shape[:2]
-    n2 = len(compiled.recourse)
-    prices = np.einsum("ns,nsr->nr", slopes, optima.prices)[:, m1:]
-    m2 = len(compiled.recourse_rows)
-    prices = prices.reshape(cases * count, m2)
+    row = np.einsum("ns,nsr->nr", slopes, optima.inverse)[:, m1:]
+    row = row.reshape(cases * count, m2)
     first = np.repeat(optima.x[:, :n1], count, axis=0)
     all_x = np.hstack([first, optima.x[:, n1:].reshape(cases * count, n2)])
     rows = compiled.recourse_rows
@@ -194,15 +184,15 @@ def decision_sensitivity(
         entries = blocks.entries.reshape(cases * count, blocks.entries.shape[-1])[
             :, recourse
         ]
-        used = -prices[:, rows.row[recourse]] * entries
+        terms = -row[:, rows.row[recourse]] * entries
         for entry, place in enumerate(rows.column[recourse] - n1):
-            column[:, place] += used[:, entry]
+            column[:, place] += terms[:, entry]
         nonbasic = ~optima.basic[:, n1 : optima.x.shape[1]]
         column *= nonbasic.reshape(cases * count, n2)
     return Sensitivity(
-        prices,
+        row,
         column,
-        _entry_movement(compiled, prices, all_x),
+        _entry_sensitivity(compiled, row, all_x),
         np.zeros_like(all_x),
         np.zeros((cases * count, 1)),
         optima.row_dual[:, m1:].reshape(cases * count, m2) >= 0,
@@ -210,8 +200,15 @@ def decision_sensitivity(
     )
 
 
+def _entry_sensitivity(
+    compiled: CompiledModel, row: np.ndarray, all_x: np.ndarray
+) -> np.ndarray:
+    rows = compiled.recourse_rows
+    return -row[:, rows.row] * all_x[:, rows.column]
+
+
 def have_equal_bounds(compiled: CompiledModel, blocks: Blocks) -> np.ndarray:
-    """Say where (...) two sides that are not one number have met, so that either may move.
+    """Return where (...) two uncertain bounds coincide, so that either could be the active one.
 
     Blocks have one more axis: the scenarios of a case.
     """
@@ -223,23 +220,24 @@ def have_equal_bounds(compiled: CompiledModel, blocks: Blocks) -> np.ndarray:
     return np.asarray(found)
 
 
-def is_degenerate(highs: Any, x: np.ndarray, arrays: Any) -> bool:
-    """Whether a basic place stands at a bound, so that the basis may change at once."""
+def is_degenerate(highs: Any, x: np.ndarray, arrays: Arrays) -> bool:
+    """Whether a basic column or row is at a bound, so that the basis may change at once."""
     basics = basic_variables(highs)
     columns, rows = basics[basics >= 0], -1 - basics[basics < 0]
     activity = np.asarray(highs.getSolution().row_value)
+    column_bounds = arrays.column_lower[columns], arrays.column_upper[columns]
+    row_bounds = arrays.row_lower[rows], arrays.row_upper[rows]
     return bool(
-        _touching(x, arrays.column_lower, arrays.column_upper, columns)
-        or _touching(activity, arrays.row_lower, arrays.row_upper, rows)
+        _is_at_bound(x[columns], *column_bounds).any()
+        or _is_at_bound(activity[rows], *row_bounds).any()
     )
 
 
-def _touching(
-    values: np.ndarray, lower: np.ndarray, upper: np.ndarray, places: np.ndarray
-) -> bool:
-    v = values[places]
-    slack = _AT_BOUND * (1 + np.abs(v))
-    return bool(((v - lower[places] < slack) | (upper[places] - v < slack)).any())
+def _is_at_bound(
+    values: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+    slack = _AT_BOUND * (1 + np.abs(values))
+    return (values - lower < slack) | (upper - values < slack)
 
 
 def basic_variables(highs: Any) -> np.ndarray:
@@ -247,17 +245,3 @@ def basic_variables(highs: Any) -> np.ndarray:
     status, basics = highs.getBasicVariables()
     assert status == highspy.HighsStatus.kOk
     return np.asarray(basics)
-
-
-def _entry_movement(
-    compiled: CompiledModel, prices: np.ndarray, all_x: np.ndarray
-) -> np.ndarray:
-    rows = compiled.recourse_rows
-    return -prices[:, rows.row] * all_x[:, rows.column]
-
-
-def _columns(compiled: CompiledModel, x: np.ndarray, count: int) -> np.ndarray:
-    """Return the first-stage and recourse columns of each block (blocks, columns)."""
-    n1 = len(compiled.first)
-    first = np.broadcast_to(x[:n1], (count, n1))
-    return np.hstack([first, x[n1:].reshape(count, -1)])

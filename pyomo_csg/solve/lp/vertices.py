@@ -1,4 +1,7 @@
-"""The recourse as a maximum over its dual vertices: Q(y, omega) = max pi'(side - C y)."""
+"""Vertices and extreme rays of polyhedra, and the duals of the recourse.
+
+By duality the recourse is a maximum over its dual vertices: Q(y, omega) = max pi'(side - C y).
+"""
 
 from __future__ import annotations
 
@@ -11,52 +14,34 @@ from scipy.optimize import linprog
 
 from pyomo_csg.solve.compile.assembly import Blocks, RecourseLayout
 
-_MOST_BASES = 10_000
-_ZERO = 1e-9  # relative to the largest number at hand
-_DIGITS = 8
+_MAX_BASES = 10_000
+_ZERO = 1e-9  # relative to the largest number of the vector in question
+_DIGITS = 8  # to which points must agree to count as one
 
 
 class TooManyBasesError(Exception):
-    """There are more bases than one would wait for."""
+    """There are more bases than can be visited in reasonable time."""
 
 
 @dataclass(frozen=True, eq=False)
 class VerticesAndRays:
-    """A polyhedron as what it is spanned by.
-
-    Attributes
-    ----------
-    vertices : array (v, columns)
-    rays : array (r, columns)
-        Extreme directions in which it goes on for ever, their largest entry 1.
-    """
+    """Vertices (v, columns) and extreme rays (r, columns), scaled to a largest entry of 1."""
 
     vertices: np.ndarray
     rays: np.ndarray
 
 
 def enumerate_vertices(
-    matrix: np.ndarray, side: np.ndarray, most: int = _MOST_BASES
+    matrix: np.ndarray, side: np.ndarray, most: int = _MAX_BASES
 ) -> VerticesAndRays | None:
     """Return the vertices and extreme rays of {x >= 0: Ax = b}; None if it is empty.
 
-    All lexicographically feasible bases are visited, from neighbour to neighbour: the
-    simplex method's pivots connect them, and whatever a cost would lead to is among them.
-
-    Parameters
-    ----------
-    matrix : array (rows, columns)
-    side : array (rows,)
-    most : int
-        Bases to visit.
-
-    Raises
-    ------
-    TooManyBasesError
+    Visits all lexicographically feasible bases, neighbor by neighbor: simplex pivots connect
+    them. Raises a TooManyBasesError beyond ``most`` bases.
 
     Examples
     --------
-    >>> found = corners(np.array([[1.0, 1.0, -1.0]]), np.array([1.0]))
+    >>> found = enumerate_vertices(np.array([[1.0, 1.0, -1.0]]), np.array([1.0]))
     >>> found.vertices
     array([[1., 0., 0.],
            [0., 1., 0.]])
@@ -69,51 +54,52 @@ def enumerate_vertices(
     )
     if start.status == 2:
         return None
-    rows = _independent(matrix.T)
+    rows = _independent_columns(matrix.T)
     matrix, side = matrix[rows], side[rows]
-    walk = _Walk(matrix, side, _basis(matrix, start.x))
-    return walk.corners(most)
+    return _BasisWalk(matrix, side, _basis_of_vertex(matrix, start.x)).run(most)
 
 
-class _Walk:
-    """Goes from basis to basis."""
+class _BasisWalk:
+    """A breadth-first walk over the bases of {x >= 0: Ax = b}."""
 
     def __init__(self, matrix: np.ndarray, side: np.ndarray, first: np.ndarray):
         self._matrix, self._first = matrix, first
-        # Ties of ratios are broken as if the side were moved a little along the first
-        # basis, so that no basis is degenerate.
+        # Lexicographic rule: ties in the ratio test are broken as if the right-hand side were
+        # perturbed along the first basis, so no basis is degenerate.
         self._sides = np.column_stack([side, matrix[:, first]])
 
-    def corners(self, most: int) -> VerticesAndRays:
+    def run(self, most: int) -> VerticesAndRays:
         start = tuple(sorted(self._first.tolist()))
         seen, queue = {start}, deque([start])
         vertices: dict[bytes, np.ndarray] = {}
         rays: dict[bytes, np.ndarray] = {}
         while queue:
-            vertex, directions, neighbours = self._look(np.array(queue.popleft()))
-            _keep(vertices, vertex)
+            vertex, directions, neighbors = self._visit(np.array(queue.popleft()))
+            _add_point(vertices, vertex)
             for ray in directions:
-                _keep(rays, ray / np.abs(ray).max())
-            for basis in neighbours:
+                _add_point(rays, ray / np.abs(ray).max())
+            for basis in neighbors:
                 if basis not in seen:
                     if len(seen) >= most:
                         raise TooManyBasesError(f"more than {most}")
                     seen.add(basis)
                     queue.append(basis)
         width = self._matrix.shape[1]
-        return VerticesAndRays(_stacked(vertices, width), _stacked(rays, width))
+        return VerticesAndRays(
+            _stack_points(vertices, width), _stack_points(rays, width)
+        )
 
-    def _look(
+    def _visit(
         self, basis: np.ndarray
     ) -> tuple[np.ndarray, list[np.ndarray], list[tuple[int, ...]]]:
-        """Return the vertex of a basis, its rays and its neighbouring bases."""
+        """Return the vertex of a basis, its rays and its neighboring bases."""
         width = self._matrix.shape[1]
         both = np.column_stack([self._matrix, self._sides])
         solved = np.linalg.solve(self._matrix[:, basis], both)
         steps, levels = solved[:, :width], solved[:, width:]
         vertex = np.zeros(width)
         vertex[basis] = np.maximum(levels[:, 0], 0.0)
-        directions, neighbours = [], []
+        directions, neighbors = [], []
         for entering in np.setdiff1d(np.arange(width), basis):
             step = steps[:, entering]
             blocking = np.flatnonzero(step > _ZERO * max(1.0, np.abs(step).max()))
@@ -122,15 +108,15 @@ class _Walk:
                 ray[entering], ray[basis] = 1.0, np.maximum(-step, 0.0)
                 directions.append(ray)
                 continue
-            leaving = _first_to_block(levels[blocking] / step[blocking, None])
+            leaving = _lexicographic_minimum(levels[blocking] / step[blocking, None])
             changed = basis.copy()
             changed[blocking[leaving]] = entering
-            neighbours.append(tuple(sorted(changed.tolist())))
-        return vertex, directions, neighbours
+            neighbors.append(tuple(sorted(changed.tolist())))
+        return vertex, directions, neighbors
 
 
-def _first_to_block(ratios: np.ndarray) -> int:
-    """Return which row is lexicographically the least."""
+def _lexicographic_minimum(ratios: np.ndarray) -> int:
+    """Return the lexicographically smallest row."""
     left = np.arange(len(ratios))
     for column in ratios.T:
         values = column[left]
@@ -141,8 +127,8 @@ def _first_to_block(ratios: np.ndarray) -> int:
     return int(left[0])
 
 
-def _basis(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return a basis that has the support of a vertex."""
+def _basis_of_vertex(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return a basis that contains the support of a vertex."""
     used = x > _ZERO * max(1.0, np.abs(x).max(initial=0.0))
     order = np.concatenate([np.flatnonzero(used), np.flatnonzero(~used)])
     basis: list[int] = []
@@ -154,15 +140,15 @@ def _basis(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.array(basis)
 
 
-def _independent(columns: np.ndarray) -> np.ndarray:
-    """Return which columns of a matrix are independent and span the others."""
+def _independent_columns(columns: np.ndarray) -> np.ndarray:
+    """Return a maximal set of linearly independent columns."""
     _, triangle, order = qr(columns, mode="economic", pivoting=True)
     sizes = np.abs(np.diag(triangle))
     return np.sort(order[: np.count_nonzero(sizes > _ZERO * sizes.max(initial=0.0))])
 
 
-def _keep(found: dict[bytes, np.ndarray], point: np.ndarray) -> None:
-    """Add a point that is not there yet, but for rounding."""
+def _add_point(found: dict[bytes, np.ndarray], point: np.ndarray) -> None:
+    """Add a point unless it is there already, up to rounding."""
     scale = np.abs(point).max(initial=0.0) or 1.0
     found.setdefault(
         (np.round(point / scale, _DIGITS) + 0.0).tobytes()
@@ -171,16 +157,15 @@ def _keep(found: dict[bytes, np.ndarray], point: np.ndarray) -> None:
     )
 
 
-def _stacked(points: dict[bytes, np.ndarray], width: int) -> np.ndarray:
+def _stack_points(points: dict[bytes, np.ndarray], width: int) -> np.ndarray:
     return np.array(list(points.values())).reshape(-1, width)
 
 
 @dataclass(frozen=True, eq=False)
 class InequalityForm:
-    """One outcome's recourse with every side on its own: min q'z, Wz >= side - C y.
+    """One outcome's recourse in the form min q'z, Wz >= side - C y.
 
-    A row or column that is bounded on two sides is there twice, with its signs turned;
-    bounds of recourse variables are rows.
+    A row or column with two bounds gives two rows, the second one negated.
 
     Attributes
     ----------
@@ -192,7 +177,7 @@ class InequalityForm:
     cost : array (columns,)
         q.
     net : array (constraints, rows)
-        Adds up, with their signs, the rows that a constraint gave.
+        Maps the duals of rows to those of the constraints they came from.
     """
 
     recourse: np.ndarray
@@ -202,12 +187,7 @@ class InequalityForm:
     net: np.ndarray
 
     def dual_vertices(self) -> VerticesAndRays | None:
-        """Return the corners of {pi >= 0: W'pi = q}; None where the recourse is unbounded.
-
-        Raises
-        ------
-        TooManyBasesError
-        """
+        """Return the vertices and rays of {pi >= 0: W'pi = q}; None if the recourse is unbounded."""
         rows, columns = self.recourse.shape
         if not columns:
             return VerticesAndRays(np.zeros((1, rows)), np.eye(rows))
@@ -215,7 +195,7 @@ class InequalityForm:
 
 
 def to_inequality_form(layout: RecourseLayout, block: Blocks) -> InequalityForm:
-    """Return the recourse of one block (no leading axis)."""
+    """Return one block's recourse (no leading axis) as one-sided inequalities."""
     recourse = np.vstack([layout.matrix(block.entries), np.eye(layout.columns)])
     technology = np.zeros((layout.rows + layout.columns, layout.n1))
     places = layout.technology_row, layout.technology_column
@@ -223,11 +203,11 @@ def to_inequality_form(layout: RecourseLayout, block: Blocks) -> InequalityForm:
     lower = np.concatenate([block.row_lower, block.column_lower])
     upper = np.concatenate([block.row_upper, block.column_upper])
     low, high = np.isfinite(lower), np.isfinite(upper)
-    own = np.eye(layout.rows, len(lower))
+    constraint = np.eye(layout.rows, len(lower))
     return InequalityForm(
         np.vstack([recourse[low], -recourse[high]]),
         np.vstack([technology[low], -technology[high]]),
         np.concatenate([lower[low], -upper[high]]),
         block.cost[layout.n1 :],
-        np.hstack([own[:, low], -own[:, high]]),
+        np.hstack([constraint[:, low], -constraint[:, high]]),
     )

@@ -1,4 +1,4 @@
-"""Branch-and-bound on the first stage's integers alone, with exact leaves."""
+"""Branch and bound on the integers of the first stage alone, with exact leaves."""
 
 from __future__ import annotations
 
@@ -17,21 +17,17 @@ from pyomo_csg.solve.lp.highs_program import SolutionBuffer
 from pyomo_csg.solve.mip.mip_program import MipResult, Relaxation, cost_tolerance
 from pyomo_csg.solve.mip.rounding import Rounder
 
-_WHOLE = 1e-9
-_LEAF_COST = 20
-_MOST_ENTRIES = 200_000  # of matrices that are checked at once
+_INTEGRAL = 1e-9  # HiGHS's feasibility tolerance
+_LEAF_COST = 20  # in relaxations: what an integer program takes, about
+_MAX_ENTRIES = 200_000  # matrix entries that are checked at once
 
 
 @dataclass
 class Region:
-    """A box of first-stage integers that holds optima of zeta-SAA.
+    """A box of first-stage integers that contains optima of zeta-SAA.
 
-    Attributes
-    ----------
-    lower, upper : array (first-stage integers,)
-    duals : tuple of arrays, optional
-        Of the relaxation over the box (columns, rows) where its value is the optimum:
-        then the box's optima all lie on the relaxation's optimal face.
+    ``duals`` are those of the relaxation over the box where its value is the optimum: then all
+    optima in the box lie on the relaxation's optimal face.
     """
 
     lower: np.ndarray
@@ -40,44 +36,43 @@ class Region:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all first-stage integers are."""
+        """Whether all first-stage integers are fixed."""
         return bool((self.lower == self.upper).all())
 
 
 @dataclass
 class Node(Region):
-    """A box with the optimum of its relaxation, and whether rounding may be tried."""
+    """A box with the optimum of its relaxation, and whether rounding it may be tried."""
 
     bound: float = math.inf
     x: np.ndarray = field(default_factory=lambda: np.zeros(0))
     basis: Any = None
-    rounds: bool = True
+    may_round: bool = True
 
 
 class SolvedNode(NamedTuple):
-    """A node, and the point and rows' duals that the solver returned for it."""
+    """A node with the point and the row duals that the solver returned for it."""
 
     node: Node
     x: np.ndarray
-    prices: np.ndarray
+    row_duals: np.ndarray
 
 
 @dataclass
 class TreeResult:
-    """What a tree found.
+    """The incumbent of a tree, its bound, and the regions with the optima.
 
     Attributes
     ----------
     x : array, optional
-        The best whole point.
+        The incumbent.
     value, bound : float
-        What it costs, and what no point can cost less than.
     complete : bool
-        Whether the value is proven to be optimal within the gap.
+        Whether the incumbent is proven optimal within the gap.
     stopped : SolverTrouble, optional
-        The limit that stopped it.
-    seen : list of Seen
-        What relaxations returned.
+        The limit that stopped the tree.
+    solved : list of SolvedNode
+        The relaxations that were solved.
     """
 
     x: np.ndarray | None = None
@@ -85,38 +80,37 @@ class TreeResult:
     bound: float = math.inf
     complete: bool = True
     stopped: SolverTrouble | None = None
-    seen: list[SolvedNode] = field(default_factory=list)
-    _solved: list[tuple[float, Region]] = field(default_factory=list)
+    solved: list[SolvedNode] = field(default_factory=list)
+    _candidates: list[tuple[float, Region]] = field(default_factory=list)
 
     @property
     def regions(self) -> list[Region]:
-        """Boxes that hold all the optima."""
+        """Boxes that contain all the optima."""
+        # A tie within the tolerance is kept: Opt-Search chooses among all optimal decisions.
         highest = self.value + cost_tolerance(self.value)
-        return [region for value, region in self._solved if value <= highest]
+        return [region for value, region in self._candidates if value <= highest]
 
-    def add(self, arrays: Arrays, best: MipResult, region: Node) -> None:
-        """Take note of a region's optimum, if it has any."""
-        self.bound = min(self.bound, max(best.bound, region.bound))
-        self.stopped = best.stopped
-        if best.x is None:
+    def add(self, arrays: Arrays, result: MipResult, region: Node) -> None:
+        """Record the optimum of a region, if it has any."""
+        self.bound = min(self.bound, max(result.bound, region.bound))
+        self.stopped = result.stopped
+        if result.x is None:
             return
-        value = float(arrays.cost @ best.x) + arrays.offset
-        self._solved.append((value, region))
+        value = arrays.value(result.x)
+        self._candidates.append((value, region))
         if value < self.value:
-            self.x, self.value = best.x, value
+            self.x, self.value = result.x, value
 
 
-Leaf = Callable[[Arrays, Node, float], MipResult]
-Read = Callable[[Arrays, np.ndarray, np.ndarray], SolvedNode]
+LeafSolver = Callable[[Arrays, Node, float], MipResult]
 
 
 class FirstStageTree:
     """Branches on first-stage integers, best bound first, on one persistent LP.
 
-    A node whose relaxation rounds to a whole point of the same cost is done. One whose
-    first-stage integers are all fixed is a leaf. Ties with the incumbent are kept: they
-    are what Opt-Search searches. The relaxations' answers are checked all at once when
-    the tree is grown; if one fails, the tree is grown again with each checked in turn.
+    A node whose relaxation rounds to an integer point of the same cost is done. A node whose
+    first-stage integers are all fixed is a leaf. The relaxations are certified all at once when
+    the tree is complete; if one fails, the tree is grown again with each certified in turn.
 
     Parameters
     ----------
@@ -124,7 +118,7 @@ class FirstStageTree:
     relaxation : Relaxation
     rounder : Rounder
     gap : float
-        Relative; how far from optimal the answer may be.
+        The relative gap at which to stop.
     """
 
     def __init__(
@@ -134,35 +128,23 @@ class FirstStageTree:
         rounder: Rounder,
         gap: float = 0.0,
     ):
-        self._relaxation = relaxation
-        self._rounder = rounder
-        self._gap = gap
-        self._at_once = max(1, _MOST_ENTRIES // len(layout.index))
+        self._relaxation, self._rounder, self._gap = relaxation, rounder, gap
+        self._checked_at_once = max(1, _MAX_ENTRIES // len(layout.index))
         self.integers = np.flatnonzero(layout.compiled.first.integer)
 
-    def roots(
-        self, stack: Stack, start: Callable[[], None]
+    def solve_roots(
+        self, stack: Stack, start_clock: Callable[[], None]
     ) -> tuple[dict[int, Node], Troubles]:
-        """Return the relaxations' optima by case, and troubles where there is none.
-
-        ``start`` is called before each.
-        """
-        gathered, troubles = SolutionBuffer(self._relaxation), Troubles()
-        bases: list[Any] = []
+        """Return the relaxations' optima by case, and troubles where there is none."""
+        buffer, bases = SolutionBuffer(self._relaxation), {}
         for i, arrays in enumerate(stack):
-            start()
-            try:
-                self._relaxation.load(arrays)
-                self._relaxation.run()
-            except SolverTrouble as trouble:
-                gathered.add_nothing()
-                bases.append(None)
-                troubles[i] = trouble
-            else:
-                gathered.add()
-                bases.append(self._relaxation.highs.getBasis())
-        x, prices = gathered.arrays()
-        duals = self._relaxation.careful.settle(stack, x, prices, troubles)
+            start_clock()
+            with buffer.next_case():
+                self._relaxation.solve(arrays)
+                bases[i] = self._relaxation.highs.getBasis()
+        x, row_duals = buffer.arrays()
+        troubles = buffer.troubles
+        duals = self._relaxation.rescaled.certify_many(stack, x, row_duals, troubles)
         bounds, nodes = stack.values_of(x), {}
         for i, arrays in enumerate(stack):
             if i not in troubles:
@@ -173,173 +155,174 @@ class FirstStageTree:
         return nodes, troubles
 
     def grow(
-        self, arrays: Arrays, root: Node, leaf: Leaf, budget: float = math.inf
+        self,
+        arrays: Arrays,
+        root: Node,
+        solve_leaf: LeafSolver,
+        budget: float = math.inf,
     ) -> TreeResult:
-        """Return an optimum, or what is known when the budget or the time is spent.
+        """Return an optimum, or the incumbent when the budget or the time is spent.
 
-        Parameters
-        ----------
-        arrays : Arrays
-        root : Node
-        leaf : function
-            Takes a leaf's program and node, and a cost; returns an optimum that costs
-            no more, if there is any, and a bound.
-        budget : float
-            How many relaxations to solve; a leaf counts as 20.
+        ``solve_leaf`` takes a leaf's program and node and a cost; it returns an optimum that
+        costs no more, if any, and a bound. The budget counts relaxations; a leaf counts as 20.
         """
-        grown = self._grown(arrays, root, leaf, budget, self._read)
-        if not self._proven(arrays, grown.seen):
-            grown = self._grown(arrays, root, leaf, budget, self._read_carefully)
-        return grown
+        result = self._grow(arrays, root, solve_leaf, budget, certify=False)
+        if not self._certify_nodes(arrays, result.solved):
+            result = self._grow(arrays, root, solve_leaf, budget, certify=True)
+        return result
 
-    def _grown(
-        self, arrays: Arrays, root: Node, leaf: Leaf, budget: float, read: Read
+    def _grow(
+        self,
+        arrays: Arrays,
+        root: Node,
+        solve_leaf: LeafSolver,
+        budget: float,
+        certify: bool,
     ) -> TreeResult:
-        grown, order = TreeResult(), count()
+        result, order = TreeResult(), count()
         heap = [(root.bound, next(order), root)]
-        while heap and heap[0][0] <= self._threshold(grown.value):
+        while heap and heap[0][0] <= self._cutoff(result.value):
             _, _, node = heapq.heappop(heap)
             try:
-                children, spent = self._visit(arrays, node, leaf, grown, read)
+                children, spent = self._visit(arrays, node, solve_leaf, result, certify)
             except SolverTrouble as trouble:
                 if not trouble.is_limit:
                     raise
-                grown.stopped, children, spent = trouble, [node], 0
+                result.stopped, children, spent = trouble, [node], 0
             for child in children:
                 heapq.heappush(heap, (child.bound, next(order), child))
             budget -= spent
-            if grown.stopped is not None or (budget < 0 and heap):
-                grown.complete = False
+            if result.stopped is not None or (budget < 0 and heap):
+                result.complete = False
                 break
-        grown.bound = min([grown.bound, grown.value, *(bound for bound, _, _ in heap)])
-        return grown
+        open_bounds = (bound for bound, _, _ in heap)
+        result.bound = min([result.bound, result.value, *open_bounds])
+        return result
 
     def _visit(
-        self, arrays: Arrays, node: Node, leaf: Leaf, grown: TreeResult, read: Read
+        self,
+        arrays: Arrays,
+        node: Node,
+        solve_leaf: LeafSolver,
+        result: TreeResult,
+        certify: bool,
     ) -> tuple[list[Node], int]:
-        """Return a node's children, and what they count of the budget."""
-        whole = self._rounder.rounded(arrays, node.x) if node.rounds else None
-        if whole is not None:
-            grown.add(arrays, MipResult(whole, node.bound), node)
+        """Return a node's children, and their cost in relaxations."""
+        rounded = self._rounder.round_all(arrays, node.x) if node.may_round else None
+        if rounded is not None:
+            result.add(arrays, MipResult(rounded, node.bound), node)
             return [], 0
         if node.is_fixed:
             fixed = restrict_to(arrays, self.integers, node)
-            best = leaf(fixed, node, self._threshold(grown.value))
-            grown.add(arrays, best, replace(node, duals=None))
+            best = solve_leaf(fixed, node, self._cutoff(result.value))
+            result.add(arrays, best, replace(node, duals=None))
             return [], _LEAF_COST
-        children = self._children(arrays, node, grown, read)
-        return children, sum(child.rounds for child in children)
+        children = self._branch(arrays, node, result, certify)
+        return children, sum(child.may_round for child in children)
 
-    def _threshold(self, incumbent: float) -> float:
-        """Return the bound above which a node holds nothing of interest."""
+    def _cutoff(self, incumbent: float) -> float:
+        """Return the bound above which a node is pruned."""
         if incumbent == math.inf or not self._gap:
+            # Ties with the incumbent are kept: Opt-Search needs all optimal decisions.
             return incumbent + cost_tolerance(incumbent)
         return incumbent - self._gap * abs(incumbent)
 
-    def _children(
-        self, arrays: Arrays, node: Node, grown: TreeResult, read: Read
+    def _branch(
+        self, arrays: Arrays, node: Node, result: TreeResult, certify: bool
     ) -> list[Node]:
+        """Split a node on one integer, and return the feasible children."""
         lower, upper = node.lower.copy(), node.upper.copy()
-        j, value = self._branching(node)
+        j, value = self._branching_integer(node)
         if value > np.floor(value) or value < upper[j]:
             upper[j], lower[j] = np.floor(value), np.floor(value) + 1
         else:
             upper[j], lower[j] = value - 1, value
-        boxes = [(node.lower, upper), (lower, node.upper)]
-        sides = [(low[j], high[j]) for low, high in boxes]
-        points = self._shared(arrays, node.x, self.integers[j], sides)
+        boxes = [Region(node.lower, upper), Region(lower, node.upper)]
+        bounds = [(box.lower[j], box.upper[j]) for box in boxes]
+        points = self._inherited_points(arrays, node.x, self.integers[j], bounds)
         children = []
-        for (low, high), x in zip(boxes, points, strict=True):
+        for box, x in zip(boxes, points, strict=True):
             if x is not None:
-                children.append(replace(node, lower=low, upper=high, x=x, rounds=False))
+                child = replace(node, lower=box.lower, upper=box.upper, x=x)
+                child.may_round = False
+                children.append(child)
                 continue
-            box = restrict_to(arrays, self.integers, Region(low, high))
-            if self._relaxation.attempt(box, node.basis):
-                grown.seen.append(read(box, low, high))
-                children.append(grown.seen[-1].node)
+            program = restrict_to(arrays, self.integers, box)
+            if self._relaxation.solve_if_feasible(program, node.basis):
+                result.solved.append(self._read_node(program, box, certify))
+                children.append(result.solved[-1].node)
         return children
 
-    def _shared(
+    def _inherited_points(
         self,
         arrays: Arrays,
         x: np.ndarray,
         column: int,
-        sides: Sequence[tuple[float, float]],
+        bounds: Sequence[tuple[float, float]],
     ) -> list[np.ndarray | None]:
-        """Return optima of a node that its children have, too, where they are at hand.
+        """Return, for each child, an optimum of the node that lies in it, if one is known.
 
-        They are where a switch that is not fully on can be so at no cost. A point that
-        is whole then is left to the child, which rounds it.
+        Binaries with zero cost can often move to their bound without solving an LP. If all
+        integers are integral then, the child's own relaxation is solved instead: it rounds.
         """
-        values = [min(max(x[column], low), high) for low, high in sides]
+        values = [min(max(x[column], low), high) for low, high in bounds]
         if x[column] in values:
             return [x if value == x[column] else None for value in values]
-        points = self._rounder.stepped(arrays, x, column, values)
+        points = self._rounder.move_column(arrays, x, column, values)
         return [
             p if p is not None and self._fractional(p).any() else None for p in points
         ]
 
     def _fractional(self, x: np.ndarray) -> np.ndarray:
-        """Say which first-stage integers of a point are not whole."""
+        """Return which first-stage integers of a point are fractional."""
         integers = x[self.integers]
-        return np.asarray(np.abs(integers - np.rint(integers)) > _WHOLE)
+        return np.asarray(np.abs(integers - np.rint(integers)) > _INTEGRAL)
 
-    def _branching(self, node: Node) -> tuple[int, float]:
-        """Return the integer to branch on, and its value."""
+    def _branching_integer(self, node: Node) -> tuple[int, float]:
+        """Return the integer to branch on, and its value.
+
+        It is the largest fractional one; else the one with the largest reduced cost.
+        """
         assert node.duals is not None
         x = node.x[self.integers]
         fractional = self._fractional(node.x)
         if fractional.any():
             j = int(np.argmax(np.where(fractional, x, -np.inf)))
             return j, float(x[j])
-        price = np.abs(node.duals[0][self.integers])
-        j = int(np.argmax(np.where(node.lower < node.upper, price, -1.0)))
-        node.x = node.x.copy()  # as the solver returned it, it is still to be checked
+        reduced_cost = np.abs(node.duals[0][self.integers])
+        j = int(np.argmax(np.where(node.lower < node.upper, reduced_cost, -1.0)))
+        node.x = node.x.copy()  # the solver's point is still to be certified
         node.x[self.integers[j]] = nearest = np.rint(x[j])
         return j, float(nearest)
 
-    def _read(self, arrays: Arrays, lower: np.ndarray, upper: np.ndarray) -> SolvedNode:
-        """Return a node with what the solver says of it."""
-        return self._seen(arrays, lower, upper, *self._relaxation.solution())
+    def _read_node(self, arrays: Arrays, box: Region, certify: bool) -> SolvedNode:
+        """Return the node of the relaxation just solved, certified or as HiGHS reports it."""
+        if certify:
+            x, (column_duals, row_duals) = self._relaxation.certified_optimum()
+        else:
+            x, column_duals, row_duals = self._relaxation.solution()
+        basis, duals = self._relaxation.highs.getBasis(), (column_duals, row_duals)
+        node = Node(box.lower, box.upper, duals, arrays.value(x), x, basis)
+        return SolvedNode(node, x, row_duals)
 
-    def _read_carefully(
-        self, arrays: Arrays, lower: np.ndarray, upper: np.ndarray
-    ) -> SolvedNode:
-        """Return a node with what is true of it."""
-        x, duals = self._relaxation.optimum()
-        return self._seen(arrays, lower, upper, x, *duals)
-
-    def _seen(
-        self,
-        arrays: Arrays,
-        lower: np.ndarray,
-        upper: np.ndarray,
-        x: np.ndarray,
-        duals: np.ndarray,
-        prices: np.ndarray,
-    ) -> SolvedNode:
-        bound = float(arrays.cost @ x) + arrays.offset
-        basis = self._relaxation.highs.getBasis()
-        node = Node(lower, upper, (duals, prices), bound, x, basis)
-        return SolvedNode(node, x, prices)
-
-    def _proven(self, arrays: Arrays, seen: list[SolvedNode]) -> bool:
-        """Say whether all answers pass their check, and give their nodes clean duals."""
-        for first in range(0, len(seen), self._at_once):
-            nodes, x, prices = zip(*seen[first : first + self._at_once], strict=True)
+    def _certify_nodes(self, arrays: Arrays, solved: list[SolvedNode]) -> bool:
+        """Return whether all nodes can be certified; give them the certificates' duals."""
+        for first in range(0, len(solved), self._checked_at_once):
+            part = solved[first : first + self._checked_at_once]
+            nodes, x, row_duals = zip(*part, strict=True)
             boxes = restrict_each(arrays, self.integers, nodes)
-            verdict = self._relaxation.careful.checker.look(
-                boxes, np.array(x), np.array(prices)
+            certificate = self._relaxation.rescaled.checker.check(
+                boxes, np.array(x), np.array(row_duals)
             )
-            if not (verdict.optimal & verdict.clear).all():
+            if not (certificate.optimal & certificate.clear).all():
                 return False
-            for node, *duals in zip(nodes, *verdict.duals, strict=True):
+            for node, *duals in zip(nodes, *certificate.duals, strict=True):
                 node.duals = duals[0], duals[1]
         return True
 
 
 def restrict_to(arrays: Arrays, integers: np.ndarray, region: Region) -> Arrays:
-    """Return the program with the first-stage integers in a box."""
+    """Return the program with its first-stage integers in a box."""
     lower, upper = arrays.column_lower.copy(), arrays.column_upper.copy()
     lower[integers], upper[integers] = region.lower, region.upper
     return replace(arrays, column_lower=lower, column_upper=upper)
@@ -348,7 +331,7 @@ def restrict_to(arrays: Arrays, integers: np.ndarray, region: Region) -> Arrays:
 def restrict_each(
     programs: Program, integers: np.ndarray, regions: Sequence[Region]
 ) -> Program:
-    """Return programs, or one as often, with the first-stage integers in a box each."""
+    """Return each program, or copies of one, with its first-stage integers in a box."""
     shape = len(regions), programs.column_lower.shape[-1]
     lower = np.array(np.broadcast_to(programs.column_lower, shape))
     upper = np.array(np.broadcast_to(programs.column_upper, shape))

@@ -1,4 +1,4 @@
-"""zeta-SAA and Opt-Search of programs with integer variables, exactly."""
+"""Zeta-SAA and Opt-Search of programs with integer variables, exactly."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from pyomo_csg.solve.mip.fixed_integers import (
 )
 from pyomo_csg.solve.mip.mip_program import MipProgram, Relaxation
 from pyomo_csg.solve.mip.rounding import Rounder
-from pyomo_csg.solve.mip.tie_search import Optimum, TieSearch
+from pyomo_csg.solve.mip.tie_search import TieSearch
 
-_MOST_INTEGERS = 50
-_MOST_RELAXATIONS = 1000
-# With continuous recourse HiGHS's heuristics find nothing that its tree does not.
+_MAX_INTEGERS = 50
+_MAX_RELAXATIONS = 1000
+# With continuous recourse, HiGHS's heuristics find nothing that its tree does not.
 _LEAN = {
     "mip_heuristic_run_feasibility_jump": False,
     "mip_heuristic_effort": 0.0,
@@ -37,19 +37,19 @@ _LEAN = {
 
 @dataclass
 class IntegerFound(Found):
-    """An optimum, and where all the optima are.
+    """An optimum, and the regions that contain all optima.
 
     Attributes
     ----------
     method : str
         How it was found: ``'relaxation'``, ``'tree'`` or ``'plain'``.
     regions : list of Region
-        Boxes of first-stage integers that hold all the optima.
+        Boxes of first-stage integers that contain all optima.
     arrays : Arrays
         The program.
     stopped : SolverTrouble, optional
-        The limit that it was solved up to. ``x`` is the best point found by then, NaN if
-        there is none, and the bound is proven all the same.
+        The limit that stopped the solve. ``x`` is the incumbent, NaN if there is none; the bound
+        is proven all the same.
     """
 
     method: str = "plain"
@@ -65,25 +65,24 @@ class IntegerFound(Found):
 
 @dataclass
 class _Relaxed:
-    """Relaxations of many cases, and which of them round to whole points."""
+    """Relaxations of many cases, and which of them round to integer points."""
 
     blocks: Blocks
     weights: np.ndarray
     stack: Stack
-    roots: dict[int, Node] = field(default_factory=dict)
-    troubles: Troubles = field(default_factory=dict)
-    points: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
-    whole: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+    roots: dict[int, Node]
+    troubles: Troubles
+    points: np.ndarray
+    is_integral: np.ndarray
 
 
 class IntegerSolver:
-    """Solves integer programs by their relaxation, a tree, or plain HiGHS.
+    """Solves integer programs by their relaxation, a tree, or HiGHS alone.
 
-    The rule: the relaxation comes first, and where it rounds to a whole point of the same
-    cost, that point is optimal. Otherwise, with 1 to 50 integers in the first stage, a
-    tree branches on those alone. Without any, with more, or where the tree takes more
-    than 1000 relaxations (a leaf that is an integer program counts as 20), HiGHS
-    takes the whole program, from the best point known.
+    The relaxation comes first; where it rounds to an integer point of the same cost, that point
+    is optimal. Otherwise, with 1 to 50 integers in the first stage, a tree branches on those
+    alone. Without any, with more, or if the tree needs more than 1000 relaxations (a leaf that
+    is an integer program counts as 20), HiGHS solves the whole program from the incumbent.
 
     Parameters
     ----------
@@ -92,13 +91,12 @@ class IntegerSolver:
     count : int
         How many scenarios there are.
     context : SolveContext
-        With ``mip_rel_gap`` the value is that of the best point found, the
-        bound is what is proven, and Opt-Search looks around that point only.
-        ``time_limit`` is for a call of ``solve`` or ``search``; where it stops one of
-        :meth:`solve_many`'s cases, the best point found by then comes with the trouble.
+        With ``mip_rel_gap``, the value is the incumbent's, the bound is proven, and
+        Opt-Search looks around the incumbent only. ``time_limit`` holds for each case; a case
+        of :meth:`solve_many` that it stops has both an incumbent and a trouble.
     method : str, optional
-        ``'relaxation'``, ``'tree'`` or ``'plain'``: without the other two, whatever the
-        rule; HiGHS takes over where the relaxation or the tree cannot do it.
+        ``'relaxation'``, ``'tree'`` or ``'plain'``: skip the other two. HiGHS takes over where
+        the relaxation or the tree cannot finish.
     """
 
     def __init__(
@@ -113,24 +111,48 @@ class IntegerSolver:
         self._deadline = context.deadline
         self._layout = Layout(compiled, count)
         self._rounder = Rounder(self._layout)
-        self._reaction = ScenarioRecourse(compiled, self._context)
-        relaxation = Relaxation(self._layout, self._context)
+        self._recourse = ScenarioRecourse(compiled, context)
+        relaxation = Relaxation(self._layout, context)
         gap = float(context.options.get("mip_rel_gap", 0.0))
         self._tree = FirstStageTree(self._layout, relaxation, self._rounder, gap)
-        few = 1 <= compiled.first.integer.sum() <= _MOST_INTEGERS
-        self.relaxes = method in (None, "relaxation")
-        self.grows_tree = method == "tree" or (method is None and bool(few))
+        few = 1 <= compiled.first.integer.sum() <= _MAX_INTEGERS
+        self.uses_rounding = method in (None, "relaxation")
+        self.uses_tree = method == "tree" or (method is None and bool(few))
+
+    @cached_property
+    def _leaf_solver(self) -> FixedIntegerSolver:
+        return FixedIntegerSolver(self._layout, self._context, self._recourse)
+
+    @property
+    def _plain_context(self) -> SolveContext:
+        lean = {} if self._compiled.integer_recourse else _LEAN
+        return self._context.with_defaults(lean)
+
+    @cached_property
+    def _plain_program(self) -> MipProgram:
+        return MipProgram(self._layout, self._plain_context)
+
+    @cached_property
+    def _leaf_search(self) -> TieSearch:
+        return self._new_search(fixed_integer_context(self._context))
+
+    @cached_property
+    def _plain_search(self) -> TieSearch:
+        return self._new_search(self._plain_context)
+
+    def _new_search(self, context: SolveContext) -> TieSearch:
+        return TieSearch(self._compiled, self._count, context, self._recourse)
 
     def solve(self, blocks: Blocks, weights: np.ndarray) -> IntegerFound:
         """Return an optimum of zeta-SAA."""
-        found, troubles = self._found(self._relaxed(blocks[None], weights[None]))
+        found, troubles = self._find_optima(self._relax(blocks[None], weights[None]))
         if troubles:
             raise troubles[0]
         return found[0]
 
     def solve_many(self, blocks: Blocks, weights: np.ndarray) -> Solved:
         """Solve many cases, as :meth:`solve` for blocks with two leading axes."""
-        found, troubles = self._found(self._relaxed(blocks, weights))
+        found, troubles = self._find_optima(self._relax(blocks, weights))
         solved = Solved.nothing(len(weights), self._layout.n1)
         for i, one in found.items():
             solved.put(i, one)
@@ -141,8 +163,8 @@ class IntegerSolver:
         self, blocks: Blocks, weights: np.ndarray, outcomes: Blocks
     ) -> tuple[np.ndarray, Troubles]:
         """Return l_opt (n,) and troubles, for blocks with two leading axes."""
-        relaxed = self._relaxed(blocks, weights)
-        found, troubles = self._found(relaxed)
+        relaxed = self._relax(blocks, weights)
+        found, troubles = self._find_optima(relaxed)
         losses = np.full(len(weights), np.nan)
         faces = {
             i: one.regions[0]
@@ -151,7 +173,7 @@ class IntegerSolver:
         }
         if faces:
             cases = np.array(list(faces))
-            losses[cases] = self._whole_search.on_faces(
+            losses[cases] = self._plain_search.search_faces(
                 relaxed.stack.part(cases),
                 np.array([found[i].value for i in faces]),
                 list(faces.values()),
@@ -166,34 +188,44 @@ class IntegerSolver:
                 troubles[i] = trouble
         return losses, troubles
 
-    def _relaxed(self, blocks: Blocks, weights: np.ndarray) -> _Relaxed:
+    def search(
+        self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
+    ) -> float:
+        """Return the least cost of an optimal decision under the outcome."""
+        assert isinstance(found, IntegerFound) and found.arrays is not None
+        self._deadline.start()
+        search = self._leaf_search if found.method == "tree" else self._plain_search
+        return search.search(found, found.arrays, found.regions, blocks, outcome)
+
+    def _relax(self, blocks: Blocks, weights: np.ndarray) -> _Relaxed:
         """Solve the relaxations, then round them all."""
         stack = self._layout.stack(blocks, weights)
-        relaxed = _Relaxed(blocks, weights, stack)
-        relaxed.roots, relaxed.troubles = self._tree.roots(stack, self._deadline.start)
-        x = np.full((len(weights), self._layout.columns), np.nan)
-        for i, root in relaxed.roots.items():
-            x[i] = root.x
-        relaxed.points, relaxed.whole = x, np.zeros(len(x), bool)
-        if self.relaxes:
-            relaxed.points, relaxed.whole = self._rounder.whole_many(stack, x)
-            self._stats.relaxed += int(relaxed.whole.sum())
-        return relaxed
+        roots, troubles = self._tree.solve_roots(stack, self._deadline.start)
+        points = np.full((len(weights), self._layout.columns), np.nan)
+        for i, root in roots.items():
+            points[i] = root.x
+        is_integral = np.zeros(len(points), bool)
+        if self.uses_rounding:
+            points, is_integral = self._rounder.find_integer_points(stack, points)
+            self._stats.relaxed += int(is_integral.sum())
+        return _Relaxed(blocks, weights, stack, roots, troubles, points, is_integral)
 
-    def _found(self, relaxed: _Relaxed) -> tuple[dict[int, IntegerFound], Troubles]:
-        """Return the optima: the relaxations' that are whole, and branch for the others.
+    def _find_optima(
+        self, relaxed: _Relaxed
+    ) -> tuple[dict[int, IntegerFound], Troubles]:
+        """Return the optima: integral relaxations as they are, the others by branching.
 
-        A case that a limit stopped is among both what was found and the troubles.
+        A case that a limit stopped is among both the optima and the troubles.
         """
         found, troubles = {}, dict(relaxed.troubles)
         for i, root in relaxed.roots.items():
             arrays, x = relaxed.stack[i], relaxed.points[i]
-            if relaxed.whole[i]:
-                found[i] = _found(arrays, x, root.bound, "relaxation", [root])
+            if relaxed.is_integral[i]:
+                found[i] = _integer_found(arrays, x, root.bound, "relaxation", [root])
                 continue
-            root.rounds = not self.relaxes
+            root.may_round = not self.uses_rounding
             try:
-                found[i] = self._branched(
+                found[i] = self._branch(
                     arrays, root, relaxed.blocks[i], relaxed.weights[i]
                 )
             except SolverTrouble as trouble:
@@ -203,65 +235,30 @@ class IntegerSolver:
                 troubles[i] = stopped
         return found, troubles
 
-    def _branched(
+    def _branch(
         self, arrays: Arrays, root: Node, blocks: Blocks, weights: np.ndarray
     ) -> IntegerFound:
+        """Return the optimum by the tree, or by HiGHS if the tree cannot finish."""
         self._deadline.start()
-        grown = self._grown(arrays, root, blocks, weights)
-        if grown.stopped is not None or (grown.complete and grown.x is not None):
-            bound, regions = grown.bound, grown.regions
-            return _found(arrays, grown.x, bound, "tree", regions, grown.stopped)
-        best = self._whole_program.best(arrays, grown.x)
+        tree = TreeResult(bound=root.bound, complete=False)
+        if self.uses_tree:
+            solve_leaf = partial(self._leaf_solver.solve, blocks, weights)
+            tree = self._tree.grow(arrays, root, solve_leaf, _MAX_RELAXATIONS)
+        if tree.stopped is not None or (tree.complete and tree.x is not None):
+            return _integer_found(
+                arrays, tree.x, tree.bound, "tree", tree.regions, tree.stopped
+            )
+        best = self._plain_program.solve_to_limit(arrays, tree.x)
         if best.x is None and best.stopped is None:
             raise SolverTrouble("infeasible")
         everywhere = Region(root.lower, root.upper)
-        bound = max(best.bound, grown.bound)
-        return _found(arrays, best.x, bound, "plain", [everywhere], best.stopped)
-
-    def search(
-        self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
-    ) -> float:
-        """Return the least cost of an optimal decision under the outcome."""
-        assert isinstance(found, IntegerFound) and found.arrays is not None
-        self._deadline.start()
-        optimum = Optimum(found.x, found.value, found.arrays, blocks)
-        search = self._leaf_search if found.method == "tree" else self._whole_search
-        return search.best(optimum, found.regions, outcome)
-
-    def _grown(
-        self, arrays: Arrays, root: Node, blocks: Blocks, weights: np.ndarray
-    ) -> TreeResult:
-        if not self.grows_tree:
-            return TreeResult(bound=root.bound, complete=False)
-        leaf = partial(self._leaves.solve, blocks, weights)
-        return self._tree.grow(arrays, root, leaf, _MOST_RELAXATIONS)
-
-    @property
-    def _whole_context(self) -> SolveContext:
-        lean = {} if self._compiled.integer_recourse else _LEAN
-        return self._context.with_defaults(lean)
-
-    @cached_property
-    def _leaves(self) -> FixedIntegerSolver:
-        return FixedIntegerSolver(self._layout, self._context, self._reaction)
-
-    @cached_property
-    def _whole_program(self) -> MipProgram:
-        return MipProgram(self._layout, self._whole_context)
-
-    @cached_property
-    def _leaf_search(self) -> TieSearch:
-        return self._new_search(fixed_integer_context(self._context))
-
-    @cached_property
-    def _whole_search(self) -> TieSearch:
-        return self._new_search(self._whole_context)
-
-    def _new_search(self, context: SolveContext) -> TieSearch:
-        return TieSearch(self._compiled, self._count, context, self._reaction)
+        bound = max(best.bound, tree.bound)
+        return _integer_found(
+            arrays, best.x, bound, "plain", [everywhere], best.stopped
+        )
 
 
-def _found(
+def _integer_found(
     arrays: Arrays,
     x: np.ndarray | None,
     bound: float,
@@ -271,7 +268,7 @@ def _found(
 ) -> IntegerFound:
     if x is None:
         x = np.full(len(arrays.cost), np.nan)
-    value = float(arrays.cost @ x) + arrays.offset
+    value = arrays.value(x)
     return IntegerFound(
         x,
         value,

@@ -1,4 +1,4 @@
-"""From a point of the relaxation to a whole point that costs no more, if there is one."""
+"""Rounding: from a relaxation's optimum to an integer point that costs no more, if possible."""
 
 from __future__ import annotations
 
@@ -10,18 +10,13 @@ from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
 from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.mip.mip_program import cost_tolerance
 
-_FEASIBILITY = 2e-9  # what HiGHS allows, and rounding
+_FEASIBILITY = 2e-9  # HiGHS's tolerance of 1e-9, and as much for rounding
 
-Way = Callable[[np.ndarray], np.ndarray]
+RoundingMode = Callable[[np.ndarray], np.ndarray]
 
 
 class Rounder:
-    """Rounds the integer columns of points of one layout.
-
-    Parameters
-    ----------
-    layout : Shape
-    """
+    """Rounds the integer columns of points of one layout."""
 
     def __init__(self, layout: Shape):
         self._layout = layout
@@ -30,121 +25,126 @@ class Rounder:
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
         self._entries = np.flatnonzero(layout.integer[self._column])
 
-    def whole(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
-        """Return a feasible point with whole integer columns at the cost of ``x``."""
-        point = self.rounded(arrays, x)
-        return self.moved(arrays, x) if point is None else point
+    def find_integer_point(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
+        """Return a feasible point with integral integer columns at the cost of ``x``."""
+        point = self.round_all(arrays, x)
+        return self._round_one_by_one(arrays, x) if point is None else point
 
-    def rounded(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
-        """Return a point as :meth:`whole` does, all its integers rounded in one way."""
-        trials = np.stack([self._rounded(x, way) for way in _WAYS])
-        serve = _paid(arrays, trials) <= _highest(arrays, x)
-        serve &= self._checker.keeps(arrays, trials)
-        return trials[serve.argmax()] if serve.any() else None
+    def round_all(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
+        """Return such a point where all integers are rounded in the same direction."""
+        trials = np.stack([self._apply(mode, x) for mode in _MODES])
+        is_good = _cost(arrays, trials) <= _highest_cost(arrays, x)
+        is_good &= self._checker.is_feasible(arrays, trials)
+        return trials[is_good.argmax()] if is_good.any() else None
 
-    def whole_many(self, stack: Stack, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return such points (n, columns), and say where (n,) they were found."""
-        highest, serve = _highest(stack, x), np.zeros(len(x), bool)
+    def find_integer_points(
+        self, stack: Stack, x: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return such points (n, columns) of many programs, and where (n,) there is one."""
+        highest, found = _highest_cost(stack, x), np.zeros(len(x), bool)
         points = x.copy()
-        for way in _WAYS:
-            trial = self._rounded(x, way)
-            good = _paid(stack, trial) <= highest
-            good &= self._checker.keeps(stack, trial)
-            points = np.where((good & ~serve)[:, None], trial, points)
-            serve |= good
-            if serve.all():
+        for mode in _MODES:
+            trial = self._apply(mode, x)
+            is_good = _cost(stack, trial) <= highest
+            is_good &= self._checker.is_feasible(stack, trial)
+            points = np.where((is_good & ~found)[:, None], trial, points)
+            found |= is_good
+            if found.all():
                 break
-        for i in map(int, np.flatnonzero(~serve & np.isfinite(x).all(axis=1))):
-            point = self.moved(stack[i], x[i])
+        for i in map(int, np.flatnonzero(~found & np.isfinite(x).all(axis=1))):
+            point = self._round_one_by_one(stack[i], x[i])
             if point is not None:
-                points[i], serve[i] = point, True
-        return points, serve
+                points[i], found[i] = point, True
+        return points, found
 
-    def _rounded(self, x: np.ndarray, way: Way) -> np.ndarray:
-        """Round all integers of points (..., columns) in one way."""
+    def _apply(self, mode: RoundingMode, x: np.ndarray) -> np.ndarray:
+        """Round all integers of points (..., columns)."""
         trial = x.copy()
-        trial[..., self._integer] = way(x[..., self._integer])
+        trial[..., self._integer] = mode(x[..., self._integer])
         return trial
 
-    def moved(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
-        """Return a point as :meth:`whole` does, its integers moved one by one."""
-        point, activity = x.copy(), self._checker.activity(arrays, x)
-        # Those that can go down go first: what they free, others may need to go up.
-        self._move(arrays, point, activity, _down)
-        if not self._move(arrays, point, activity, _up, all_or_none=True):
+    def _round_one_by_one(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
+        """Return such a point, with integers rounded down where possible, else up."""
+        point, activity = x.copy(), self._checker.row_activity(arrays, x)
+        # Down first: that frees capacity that others may need to go up.
+        self._round_columns(arrays, point, activity, _down)
+        if not self._round_columns(arrays, point, activity, _up, all_or_none=True):
             return None
         point[self._integer] = np.rint(point[self._integer])
-        cheap = _paid(arrays, point) <= _highest(arrays, x)
-        return point if cheap and self._checker.keeps(arrays, point) else None
+        is_cheap = _cost(arrays, point) <= _highest_cost(arrays, x)
+        return point if is_cheap and self._checker.is_feasible(arrays, point) else None
 
-    def stepped(
+    def move_column(
         self, arrays: Arrays, x: np.ndarray, column: int, values: Sequence[float]
     ) -> list[np.ndarray | None]:
-        """Return feasible points with one column elsewhere at the cost of ``x``, if any."""
-        price = arrays.cost[column]
-        if all(price * (value - x[column]) > 0 for value in values):
+        """Return, for each value of one column, ``x`` moved there if feasible at no cost."""
+        unit_cost = arrays.cost[column]
+        if all(unit_cost * (value - x[column]) > 0 for value in values):
             return [None] * len(values)
-        part = slice(self._layout.start[column], self._layout.start[column + 1])
-        rows = self._layout.index[part]
-        activity = self._checker.activity(arrays, x)[rows]
-
-        def at(value: float) -> np.ndarray | None:
+        part, rows = self._column_entries(column)
+        activity = self._checker.row_activity(arrays, x)[rows]
+        points: list[np.ndarray | None] = []
+        for value in values:
             step = value - x[column]
             moved = activity + arrays.values[part] * step
-            inside = _within(moved, arrays.row_lower[rows], arrays.row_upper[rows])
-            if price * step > 0 or not inside.all():
-                return None
+            if unit_cost * step > 0 or not _is_within(arrays, rows, moved).all():
+                points.append(None)
+                continue
             point = x.copy()
             point[column] = value
-            return point
+            points.append(point)
+        return points
 
-        return [at(value) for value in values]
-
-    def _move(
+    def _round_columns(
         self,
         arrays: Arrays,
         x: np.ndarray,
         activity: np.ndarray,
-        way: Way,
+        mode: RoundingMode,
         all_or_none: bool = False,
     ) -> bool:
-        """Make whole, one after another, the columns that the rows let move."""
+        """Round, one after another, the columns that the rows allow to move."""
         step = np.zeros(len(x))
-        step[self._integer] = way(x[self._integer]) - x[self._integer]
-        able = self._able(arrays, activity, step)
-        if all_or_none and len(able) < np.count_nonzero(np.abs(step) > _FEASIBILITY):
+        step[self._integer] = mode(x[self._integer]) - x[self._integer]
+        movable = self._movable(arrays, activity, step)
+        needed = np.count_nonzero(np.abs(step) > _FEASIBILITY)
+        if all_or_none and len(movable) < needed:
             return False
-        for column in able:
-            part = slice(self._layout.start[column], self._layout.start[column + 1])
-            rows = self._layout.index[part]
+        for column in movable:
+            part, rows = self._column_entries(column)
             moved = activity[rows] + arrays.values[part] * step[column]
-            if _within(moved, arrays.row_lower[rows], arrays.row_upper[rows]).all():
+            if _is_within(arrays, rows, moved).all():
                 x[column] = np.rint(x[column] + step[column])
                 activity[rows] = moved
             elif all_or_none:
                 return False
         return True
 
-    def _able(
+    def _movable(
         self, arrays: Arrays, activity: np.ndarray, step: np.ndarray
     ) -> np.ndarray:
         """Return the integer columns that could move at no cost if no other did."""
         rows, column = self._layout.index[self._entries], self._column[self._entries]
         moved = activity[rows] + arrays.values[self._entries] * step[column]
-        inside = _within(moved, arrays.row_lower[rows], arrays.row_upper[rows])
-        blocked = np.bincount(column[~inside], minlength=len(step)) > 0
+        outside = ~_is_within(arrays, rows, moved)
+        blocked = np.bincount(column[outside], minlength=len(step)) > 0
         blocked |= arrays.cost * step > 0
         return np.flatnonzero(~blocked & (np.abs(step) > _FEASIBILITY))
 
+    def _column_entries(self, column: int) -> tuple[slice, np.ndarray]:
+        """Return where a column's matrix entries are, and their rows."""
+        part = slice(self._layout.start[column], self._layout.start[column + 1])
+        return part, self._layout.index[part]
 
-def _paid(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
+
+def _cost(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
     return np.einsum("...c,...c->...", program.cost, x)
 
 
-def _highest(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
-    """Return what points (...) may cost, without offset, to cost no more than ``x``."""
-    paid = _paid(program, x)
-    return paid + cost_tolerance(paid + program.offset)
+def _highest_cost(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
+    """Return the cost (...), without offset, that still counts as that of ``x``."""
+    cost = _cost(program, x)
+    return cost + cost_tolerance(cost + program.offset)
 
 
 def _up(x: np.ndarray) -> np.ndarray:
@@ -155,10 +155,11 @@ def _down(x: np.ndarray) -> np.ndarray:
     return np.floor(x + _FEASIBILITY)
 
 
-_WAYS: tuple[Way, ...] = (np.rint, _up, _down)
+_MODES: tuple[RoundingMode, ...] = (np.rint, _up, _down)
 
 
-def _within(x: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Say where x keeps its sides, up to what counts as feasible."""
-    scale = _FEASIBILITY * np.maximum(1.0, np.abs(x))
-    return (x >= lower - scale) & (x <= upper + scale)
+def _is_within(arrays: Arrays, rows: np.ndarray, activity: np.ndarray) -> np.ndarray:
+    """Return where the activity of some rows is within their sides, up to rounding."""
+    slack = _FEASIBILITY * np.maximum(1.0, np.abs(activity))
+    lower, upper = arrays.row_lower[rows], arrays.row_upper[rows]
+    return (activity >= lower - slack) & (activity <= upper + slack)

@@ -11,6 +11,7 @@ from models import cvar_portfolio, mnv, sslp
 from pyomo_csg.solve.compile.assembly import Layout, evaluate
 from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Stats
+from pyomo_csg.solve.lp.face_search import SearchLayout
 from pyomo_csg.solve.mip import integer_solver
 from pyomo_csg.solve.mip.first_stage_tree import FirstStageTree
 from pyomo_csg.solve.mip.fixed_integers import CostLimit, ScenarioRecourse
@@ -18,13 +19,12 @@ from pyomo_csg.solve.mip.integer_solver import IntegerSolver
 from pyomo_csg.solve.mip.mip_program import (
     CutLayout,
     MipProgram,
-    SearchLayout,
     check_cut,
     cost_tolerance,
 )
 from pyomo_csg.solve.mip.rounding import Rounder
 from tests import zoo
-from tests.solve.supports import by_enumeration
+from tests.solve.mip.portfolio_enumeration import by_enumeration
 from tests.solving import solve, transform
 
 METHODS = [None, "relaxation", "tree", "plain"]
@@ -56,11 +56,11 @@ class Solver:
 
     def cost_at_hand(self, outcome):
         """Return what the decision that was found costs, lower being better."""
-        reaction = self.strategy._reaction
+        recourse = self.strategy._recourse
         block = evaluate(self.compiled, np.asarray(outcome, float)[None])
         n1 = len(self.compiled.first)
         decision = self.found.x[:n1]
-        x = np.concatenate([decision, reaction.to(block, decision).z])
+        x = np.concatenate([decision, recourse.solve(block, decision).z])
         arrays = Layout(self.compiled, 1).arrays(block, np.ones(1))
         return arrays.cost @ x + arrays.offset
 
@@ -240,34 +240,34 @@ def test_a_program_stopped_above_a_cost_is_solved_again_without():
     program = MipProgram(layout, SolveContext())
     demands = mnv.sample(3, seed=6)[1]
     arrays = layout.arrays(evaluate(compiled, demands), np.full(3, 1 / 3))
-    optimum = program.search(arrays)
+    optimum = program.minimize(arrays)
     value = arrays.cost @ optimum + arrays.offset
-    assert program.search(arrays, highest=value - 50) is None
-    again = program.search(arrays)
+    assert program.minimize(arrays, highest=value - 50) is None
+    again = program.minimize(arrays)
     assert arrays.cost @ again + arrays.offset == pytest.approx(value, rel=1e-9)
-    kept = program.search(arrays, highest=value + cost_tolerance(value))
+    kept = program.minimize(arrays, highest=value + cost_tolerance(value))
     assert arrays.cost @ kept + arrays.offset == pytest.approx(value, rel=1e-9)
 
 
 @pytest.mark.parametrize("weights", [[0.5, 0.5], [0.9, 0.1], [1.0, 0.0]])
 def test_recourse_that_costs_more_than_a_limit_is_not_looked_for(weights):
     compiled = compile_model(csg.TwoStageModel(sslp.build(3, 8)))
-    reaction = ScenarioRecourse(compiled, SolveContext())
+    recourse = ScenarioRecourse(compiled, SolveContext())
     blocks, decision = evaluate(compiled, sslp.scenarios(2, 8)), np.array([1.0, 1, 0])
-    costs = reaction.to(blocks, decision).bound
+    costs = recourse.solve(blocks, decision).bound
     weights, least = np.array(weights), weights * (costs - 3.0)
     over = float(weights @ costs - least.sum())
     for spare, is_found in ((over + 1e-6, True), (over - 1e-3, False)):
-        found = reaction.to(blocks, decision, CostLimit(weights, least, spare))
+        found = recourse.solve(blocks, decision, CostLimit(weights, least, spare))
         assert (found is not None) == is_found
-    assert reaction.to(blocks, decision).bound == pytest.approx(costs)
+    assert recourse.solve(blocks, decision).bound == pytest.approx(costs)
 
 
 def test_the_rule_grows_a_tree_for_few_first_stage_integers(monkeypatch):
-    assert Solver(mnv.build(), 1).strategy.grows_tree
-    assert not Solver(zoo.piecewise(), 1).strategy.grows_tree
-    monkeypatch.setattr(integer_solver, "_MOST_INTEGERS", 5)
-    assert not Solver(mnv.build(), 1).strategy.grows_tree
+    assert Solver(mnv.build(), 1).strategy.uses_tree
+    assert not Solver(zoo.piecewise(), 1).strategy.uses_tree
+    monkeypatch.setattr(integer_solver, "_MAX_INTEGERS", 5)
+    assert not Solver(mnv.build(), 1).strategy.uses_tree
 
 
 def test_a_relaxation_that_rounds_is_enough():
@@ -285,7 +285,7 @@ def test_a_switch_that_can_be_on_at_no_cost_takes_no_program(monkeypatch):
     quick, slow = (Solver(cvar_portfolio.build(), 40, "tree") for _ in range(2))
     found = quick.solve(returns), quick.search(outcome)
 
-    monkeypatch.setattr(Rounder, "stepped", lambda *given: [None, None])
+    monkeypatch.setattr(Rounder, "move_column", lambda *given: [None, None])
 
     assert slow.solve(returns) == pytest.approx(found[0], abs=1e-10)
     assert slow.search(outcome) == pytest.approx(found[1], abs=1e-8)
@@ -299,7 +299,7 @@ def test_a_tree_over_its_budget_leaves_the_rest_to_highs(monkeypatch):
     whole = Solver(model, 2)
     value, loss = whole.solve(scenarios), whole.search(outcome)
     assert whole.found.method == "tree"
-    monkeypatch.setattr(integer_solver, "_MOST_RELAXATIONS", 3)
+    monkeypatch.setattr(integer_solver, "_MAX_RELAXATIONS", 3)
     stopped = Solver(model, 2)
     assert stopped.solve(scenarios) == pytest.approx(value, rel=1e-9)
     assert stopped.found.method == "plain"
@@ -438,8 +438,8 @@ def test_the_cut_is_one_row_more_over_the_columns_of_the_scenarios():
     layout = CutLayout(base)
     blocks = evaluate(compiled, np.array([[7.3, 5.1], [2.2, 8.7]]))
     saa = Layout(compiled, 2).arrays(blocks, np.array([0.5, 0.5]))
-    program = base.searching(blocks, blocks[:1])
-    cut = layout.cut(program, saa.cost, 7.0)
+    program = base.search_arrays(blocks, blocks[:1])
+    cut = layout.add_cut(program, saa.cost, 7.0)
     dense = np.zeros((layout.rows, layout.columns))
     column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
     dense[layout.index, column] = cut.values

@@ -8,7 +8,7 @@ from models import cep1, mnv, sslp
 from pyomo_csg.solve import highs_engine
 from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.highs_engine import HighsEngine
-from tests.solve.test_integer import Solver
+from tests.solve.mip.test_integer_solver import Solver
 from tests.solving import solve, transform
 from tests.zoo import ZOO, integers, scenarios
 

@@ -31,17 +31,19 @@ def portfolio():
 def test_a_switch_steps_where_the_rows_let_it(portfolio):
     arrays, rounder, x, switches = portfolio
 
-    off, on = rounder.stepped(arrays, x, switches[0], [0.0, 1.0])
+    off, on = rounder.move_column(arrays, x, switches[0], [0.0, 1.0])
 
     assert off is None  # its asset is held
     assert on[switches[0]] == 1.0 and not np.delete(on - x, switches[0]).any()
     assert x[switches[0]] == 0.5
-    assert rounder.stepped(arrays, on, switches[1], [1.0]) == [None]  # 2.2 would be on
+    assert rounder.move_column(arrays, on, switches[1], [1.0]) == [
+        None
+    ]  # 2.2 would be on
 
 
 def test_a_switch_does_not_step_where_that_costs(portfolio):
     arrays, rounder, x, switches = portfolio
     dear = replace(arrays, cost=arrays.cost + np.isin(np.arange(len(x)), switches))
 
-    assert rounder.stepped(dear, x, switches[0], [0.0, 1.0]) == [None, None]
-    assert rounder.stepped(dear, x, switches[0], [1.0]) == [None]
+    assert rounder.move_column(dear, x, switches[0], [0.0, 1.0]) == [None, None]
+    assert rounder.move_column(dear, x, switches[0], [1.0]) == [None]
