@@ -9,7 +9,7 @@ import numpy as np
 
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.guarantees.holdout import pairs_of
+from pyomo_csg.guarantees.holdout import read_pairs
 
 _SAME = 1e-7
 
@@ -75,7 +75,7 @@ def ambiguity(policy: Decider, data: Any) -> Ambiguity:
     >>> ambiguity(policy, newsvendor.sample(20, seed=2)).share
     1.0
     """
-    pairs = pairs_of(policy, data)
+    pairs = read_pairs(policy, data)
     scenarios, weights = (
         policy.scenarios(pairs.contexts),
         policy.weights(pairs.contexts),

@@ -11,8 +11,13 @@ import numpy as np
 from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.guarantees.gap import NEIGHBOURS, PERFECT, Gap, gap_of
-from pyomo_csg.guarantees.holdout import costs_of, halves, pairs_of, take
+from pyomo_csg.guarantees.gap import NEIGHBOURS, PERFECT, Gap, estimate_gap
+from pyomo_csg.guarantees.holdout import (
+    decision_costs,
+    read_pairs,
+    select_pairs,
+    split_halves,
+)
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.history import History
 from pyomo_csg.validation import is_number, seed_problems, share_problems
@@ -202,12 +207,12 @@ def certify(
     >>> found.cost.mean < found.cost.upper, sorted(found.advantages)
     (True, ['deciding on the forecast', 'one decision for all contexts'])
     """
-    pairs = pairs_of(policy, data)
+    pairs = read_pairs(policy, data)
     width = _width(delta, cost_range, pairs, seed)
     rivals, rows = _rivals(policy, pairs, against, history, seed)
-    costs = costs_of(policy, pairs)
-    judged = take(pairs, rows)
-    theirs = {n: costs_of(rival, judged, policy) for n, rival in rivals.items()}
+    costs = decision_costs(policy, pairs)
+    judged = select_pairs(pairs, rows)
+    theirs = {n: decision_costs(rival, judged, policy) for n, rival in rivals.items()}
     for charged in (costs, *theirs.values()):
         _refuse_costs(charged, cost_range)
     kinds = (PERFECT, NEIGHBOURS) if gaps else ()
@@ -224,7 +229,7 @@ def certify(
             for name, rival in theirs.items()
         },
         tuple(
-            gap_of(policy, pairs, costs, kind, share, width=width, seed=seed)
+            estimate_gap(policy, pairs, costs, kind, share, width=width, seed=seed)
             for kind in kinds
         ),
         int(policy.two_stage.sense) < 0,
@@ -245,9 +250,9 @@ def _rivals(
         return against, everything
     if history is not None:
         return certificate_baselines(
-            policy, pairs_of(policy, history), seed
+            policy, read_pairs(policy, history), seed
         ), everything
-    seen, rows = halves(pairs, seed)
+    seen, rows = split_halves(pairs, seed)
     if len(seen) < _LEAST:
         found = f"there are {len(pairs)} pairs, half of which rivals would learn from"
         remedy = f"give history=, or at least {2 * _LEAST}"

@@ -15,7 +15,7 @@ import numpy as np
 
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.guarantees.holdout import costs_of, pairs_of
+from pyomo_csg.guarantees.holdout import decision_costs, read_pairs
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.distributions.samplers import context_features
 from pyomo_csg.learn.history import History
@@ -112,7 +112,7 @@ def optimality_gap(
     >>> gap.size, gap.proven, 0 <= gap.interval.mean <= gap.interval.upper
     (1, True, True)
     """
-    pairs = pairs_of(policy, data)
+    pairs = read_pairs(policy, data)
     problems = [*share_problems(delta=delta), *seed_problems(seed)]
     if not is_one_of(rival, RIVALS):
         problems.append(f"rival is {rival!r}; give one of {RIVALS}")
@@ -125,11 +125,11 @@ def optimality_gap(
         problems.append(f"size is {size!r}; give a whole number from 1 to {most}")
     if problems:
         raise DataError("There is no such gap", problems)
-    costs = costs_of(policy, pairs)
-    return gap_of(policy, pairs, costs, rival, delta, size, width, seed)
+    costs = decision_costs(policy, pairs)
+    return estimate_gap(policy, pairs, costs, rival, delta, size, width, seed)
 
 
-def gap_of(
+def estimate_gap(
     policy: Decider,
     pairs: History,
     costs: np.ndarray,

@@ -1,77 +1,53 @@
-"""Held-out pairs for a policy: checked, split, decided for and charged."""
+"""Held-out pairs of context and outcome, and the costs of decisions on them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.history import History, read_history
+from pyomo_csg.evaluation.comparison import pairs_for
+from pyomo_csg.learn.history import History
 
 
-def pairs_of(policy: Decider, data: Any) -> History:
-    """Return pairs as arrays, if they are like those that the policy was learned from.
-
-    Parameters
-    ----------
-    policy : Decider
-    data : (contexts, outcomes) or DataFrame
-        As in :func:`pyomo_csg.fit`; of a DataFrame, the columns that the policy knows.
-
-    Raises
-    ------
-    DataError
-    """
-    refuse_stranger("policy", policy)
-    named = policy.context_names is not None and _has_names(data)
-    found = read_history(
-        policy.two_stage, data, list(policy.context_names or ()) if named else None
-    )
-    shape = found.contexts.shape[1:]
-    if shape != policy.context_shape:
-        subject = f"The data does not fit '{policy.two_stage.model.name}'"
-        known = f"the policy was learned from contexts of shape {policy.context_shape}"
-        raise DataError(subject, [f"contexts are of shape {shape}; {known}"])
-    return found
+def read_pairs(policy: Decider, data: Any) -> History:
+    """Return data as arrays, or raise a DataError if they do not fit the policy."""
+    check_decider("policy", policy)
+    return pairs_for(policy, data)
 
 
-def refuse_stranger(argument: str, policy: Any) -> None:
-    """Refuse what does not decide as policies do."""
+def check_decider(argument: str, policy: Any) -> None:
+    """Raise a DataError if an argument is neither a policy nor a baseline."""
     if not isinstance(policy, Decider):
-        found = f"{argument} is a {type(policy).__name__}; give a csg.Policy"
-        raise DataError("There is nothing to judge", [f"{found} or a rival of it"])
+        found = f"{argument} is a {type(policy).__name__}"
+        remedy = "give a csg.Policy or a baseline"
+        raise DataError("There is no policy to evaluate", [f"{found}; {remedy}"])
 
 
-def halves(pairs: History, seed: int) -> tuple[History, np.ndarray]:
-    """Return half of the pairs, and which are the others.
+def split_halves(pairs: History, seed: int) -> tuple[History, np.ndarray]:
+    """Return half of the pairs, and the rows of the other half.
 
-    Halves are taken at random; of panels, the earlier and the later.
+    The split is random; panels are split by time.
     """
     order = np.arange(len(pairs))
     if not pairs.has_panels:
         order = np.random.default_rng(seed).permutation(order)
     middle = len(order) // 2
-    return take(pairs, order[:middle]), order[middle:]
+    return select_pairs(pairs, order[:middle]), order[middle:]
 
 
-def take(pairs: History, rows: np.ndarray) -> History:
-    """Return some of the pairs."""
+def select_pairs(pairs: History, rows: np.ndarray) -> History:
+    """Return some rows of the pairs."""
     return History(pairs.contexts[rows], pairs.outcomes[rows], pairs.context_names)
 
 
-def costs_of(
-    policy: Decider, pairs: History, judge: Decider | None = None
+def decision_costs(
+    policy: Decider, pairs: History, model_of: Decider | None = None
 ) -> np.ndarray:
-    """Return what a policy's decisions cost (n,) on pairs, in another's model if given."""
-    judge = judge or policy
-    names = [v.name for v in judge.two_stage.first_stage_variables]
+    """Return the costs (n,) of a policy's decisions, in another's model if given."""
+    owner = model_of or policy
+    names = [v.name for v in owner.two_stage.first_stage_variables]
     decisions = policy.decide(pairs.contexts, progress=False)[names].to_numpy()
-    return judge.oracle.cost(decisions, pairs.outcomes, progress=False)
-
-
-def _has_names(data: Any) -> bool:
-    contexts = data[0] if isinstance(data, tuple) and len(data) == 2 else data
-    return isinstance(contexts, pd.DataFrame)
+    return owner.oracle.cost(decisions, pairs.outcomes, progress=False)

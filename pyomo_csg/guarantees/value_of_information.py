@@ -16,11 +16,11 @@ from pyomo_csg.baselines.standard_baselines import (
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.guarantees.holdout import (
-    costs_of,
-    halves,
-    pairs_of,
-    refuse_stranger,
-    take,
+    check_decider,
+    decision_costs,
+    read_pairs,
+    select_pairs,
+    split_halves,
 )
 from pyomo_csg.learn.history import read_contexts
 from pyomo_csg.stages.inputs import scenario_batch, weight_batch
@@ -121,20 +121,20 @@ def values(
     >>> found.table.shape, found.known, found.evpi > 0
     ((20, 7), False, True)
     """
-    pairs = pairs_of(policy, data)
+    pairs = read_pairs(policy, data)
     if problems := seed_problems(seed):
         raise DataError("There are no values", problems)
     if history is None:
-        seen, rows = halves(pairs, seed)
-        pairs = take(pairs, rows)
+        seen, rows = split_halves(pairs, seed)
+        pairs = select_pairs(pairs, rows)
     else:
-        seen = pairs_of(policy, history)
+        seen = read_pairs(policy, history)
     sense = int(policy.two_stage.sense)
     perfect = policy.oracle.solve(pairs.outcomes[:, None], progress=False).value
     return _valued(
-        costs_of(forest_expected_value(policy, seen, seed), pairs),
-        costs_of(policy, pairs),
-        costs_of(SampledForestSAA(policy, seen, seed), pairs),
+        decision_costs(forest_expected_value(policy, seen, seed), pairs),
+        decision_costs(policy, pairs),
+        decision_costs(SampledForestSAA(policy, seen, seed), pairs),
         sense * perfect,
         known=False,
     )
@@ -169,7 +169,7 @@ def conditional_values(policy: Decider, cases: Iterable[Any]) -> Values:
     >>> bool((found.table["policy"] >= found.table["stochastic"] - 1e-9).all())
     True
     """
-    refuse_stranger("policy", policy)
+    check_decider("policy", policy)
     laws = list(cases) if isinstance(cases, Iterable) else []
     wrong = [i for i, law in enumerate(laws) if not _is_law(law)]
     if wrong or not laws:

@@ -14,7 +14,7 @@ import pyomo_csg as csg
 from models import cep1, mnv, newsvendor
 from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.guarantees import mean_interval
-from pyomo_csg.guarantees.holdout import costs_of
+from pyomo_csg.guarantees.holdout import decision_costs
 from pyomo_csg.learn.history import History
 
 POPULATIONS = {
@@ -31,11 +31,11 @@ def population(name):
     history = module.sample(200, seed=1)
     pairs = History(*module.sample(count, seed=2))
     policy = csg.fit(module.build(), history, scenarios=2, method="mmd", progress=False)
-    costs = costs_of(policy, pairs)
+    costs = decision_costs(policy, pairs)
     known = policy.oracle.solve(pairs.outcomes[:, None], progress=False).value
     gaps = costs - int(policy.two_stage.sense) * known
     rivals = certificate_baselines(policy, History(*history)).values()
-    return np.stack([costs, gaps, *(costs_of(r, pairs) - costs for r in rivals)])
+    return np.stack([costs, gaps, *(decision_costs(r, pairs) - costs for r in rivals)])
 
 
 def shares(rows, size, width, seed=0):

@@ -11,7 +11,7 @@ from models import newsvendor
 from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.guarantees import mean_interval
-from pyomo_csg.guarantees.holdout import costs_of
+from pyomo_csg.guarantees.holdout import decision_costs
 from pyomo_csg.learn.history import History
 from tests.quick import fit, maximised
 
@@ -111,7 +111,7 @@ def test_a_range_gives_bounds_without_a_law(policy, held_out):
 
 
 def test_a_rival_s_cost_out_of_the_range_is_refused(policy, held_out):
-    costs, dear = costs_of(policy, History(*held_out)), Fixed(500.0)
+    costs, dear = decision_costs(policy, History(*held_out)), Fixed(500.0)
     mine = {"cost_range": (float(costs.min()) - 1, float(costs.max()) + 1)}
     assert policy.certify(held_out, against={}, gaps=False, **mine).cost.method
     with pytest.raises(csg.DataError, match="no cost can leave"):
@@ -175,7 +175,7 @@ def test_a_rival_that_cannot_be_compared_is_refused(
 
 
 def test_contexts_of_another_shape_are_refused(policy, held_out):
-    with pytest.raises(csg.DataError, match=r"shape \(3,\)"):
+    with pytest.raises(csg.DataError, match=r"shape \(120, 3\)"):
         policy.certify((np.ones((120, 3)), held_out[1]))
 
 

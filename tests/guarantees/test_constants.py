@@ -8,7 +8,10 @@ import pyomo_csg as csg
 from models import cep1, farmer, mnv, newsvendor
 from pyomo_csg.guarantees import cost_range, task_constants
 from pyomo_csg.guarantees.paper import constants
-from pyomo_csg.guarantees.paper.right_hand_side_model import right_hand_side_model
+from pyomo_csg.guarantees.paper.right_hand_side_model import (
+    read_support,
+    right_hand_side_model,
+)
 
 LOW, HIGH = 10.0, 20.0
 
@@ -130,7 +133,7 @@ def test_a_support_without_end_has_a_range_without_end():
 
 
 def test_too_many_bases_leave_the_penalty_unknown_and_the_rest_known(monkeypatch):
-    monkeypatch.setattr(constants, "_MOST_BASES", 50)
+    monkeypatch.setattr(constants, "_MAX_BASES", 50)
     found = task_constants(cep1.build(), 1, (0.0, 5000.0))
     assert found.penalty == found.l_opt == np.inf
     assert found.u_pi == pytest.approx(400 * np.sqrt(3)) and found.vertices == 100
@@ -167,14 +170,17 @@ def test_what_the_paper_s_bounds_are_not_for_is_refused(build, says):
 
 
 def test_dual_feasibility_and_complete_recourse_are_checked_by_programs():
-    arrays = right_hand_side_model(csg.TwoStageModel(shop()))
-    assert arrays.is_dual_feasible() and arrays.is_complete()
-    assert not right_hand_side_model(csg.TwoStageModel(_unbounded())).is_dual_feasible()
+    two_stage = csg.TwoStageModel(shop())
+    arrays, box = right_hand_side_model(two_stage), read_support(two_stage, (LOW, HIGH))
+    assert len(arrays.dual_polyhedron(box).vertices) and arrays.has_complete_recourse()
+    unbounded = right_hand_side_model(csg.TwoStageModel(_unbounded()))
+    with pytest.raises(csg.ModelError, match="Assumption 5"):
+        unbounded.dual_polyhedron(box)
 
 
 @pytest.mark.parametrize(
     ("support", "says"),
-    [((5.0, 1.0), "between 5.0 and 1.0"), (3.0, "give \\(lower, upper\\)")],
+    [((5.0, 1.0), "from 5.0 to 1.0"), (3.0, "give \\(lower, upper\\)")],
 )
 def test_a_support_that_is_none_is_refused(support, says):
     with pytest.raises(csg.DataError, match=says):

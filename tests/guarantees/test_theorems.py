@@ -112,13 +112,13 @@ def test_theorem_2_for_the_task_loss_says_who_makes_it_vacuous(linear, pairs):
     losses = linear.oracle.loss(linear.scenarios(pairs[0]), pairs[1])
     assert _terms(bound)["mean task loss"] == pytest.approx(losses.mean())
     assert bound.vacuous and bound.culprit.name == "complexity"
-    assert "Vacuous, by its term 'complexity'" in str(bound)
+    assert "Vacuous, because of 'complexity'" in str(bound)
 
 
 def test_a_class_that_is_very_small_has_a_bound_that_says_something(pairs):
     policy = fit(pairs, method="mmd", network=csg.Linear(bound=0.05))
     bound = task_bound(policy, pairs, support=SUPPORT)
-    assert not bound.vacuous and "It says something" in str(bound)
+    assert not bound.vacuous and "Not vacuous" in str(bound)
 
 
 def test_the_approximate_loss_s_terms_are_those_of_the_fit(linear, pairs):
@@ -159,7 +159,7 @@ def test_a_support_without_end_gives_a_bound_that_says_so(linear, pairs):
 
 
 def test_where_the_speed_is_not_known_what_is_seen_of_it_is_told(monkeypatch):
-    monkeypatch.setattr(constants, "_MOST_BASES", 50)
+    monkeypatch.setattr(constants, "_MAX_BASES", 50)
     pairs = cep1.sample(30, seed=1)
     policy = fit(pairs, cep1.build(), method="mmd", network=csg.Linear(bound=0.5))
     bound = task_bound(policy, pairs, support=(0.0, 9000.0))

@@ -224,7 +224,7 @@ CASES = [
         "another model",
         lambda s: s.policy.decide([0.0, 0.0]).load_into(pyo.ConcreteModel("bare")),
         "'order'",
-        "give the model that the policy was learned for",
+        "pass the model that the policy was fitted for",
     ),
     Bad(
         "Decision.load_into",
