@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from pyomo_csg.decisions.decision import Decision
     from pyomo_csg.evaluation import Case, Evaluation, evaluate
     from pyomo_csg.learn.config import FitConfig
-    from pyomo_csg.learn.networks.linear_nets import Linear
-    from pyomo_csg.learn.networks.task_nets import LocationScale
+    from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
     from pyomo_csg.policy.estimator import ScenarioGenerator
     from pyomo_csg.policy.fit import fit
     from pyomo_csg.policy.policy import Policy
@@ -63,7 +62,7 @@ _LATER = {
     "Decision": "decisions.decision",
     "Evaluation": "evaluation",
     "FitConfig": "learn.config",
-    "Linear": "learn.networks.linear_nets",
+    "Linear": "learn.networks.task_nets",
     "LocationScale": "learn.networks.task_nets",
     "Oracle": "solve",
     "Policy": "policy.policy",

@@ -1,11 +1,11 @@
-"""The arguments of csg.fit, checked all at once."""
+"""Settings of csg.fit, the checks of its arguments, and the kernel bandwidth."""
 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,14 @@ from torch import nn
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.distances import KERNELS, METRICS
 from pyomo_csg.learn.networks.domains import standard_spread
-from pyomo_csg.learn.networks.linear_nets import Linear
-from pyomo_csg.learn.networks.task_nets import LocationScale
-from pyomo_csg.validation import (
-    METHODS,
-    is_number,
-    is_one_of,
-    is_whole,
-    positive_problems,
-)
+from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
+from pyomo_csg.validation import METHODS, Problems, is_number, is_one_of, is_whole
 
-_MOST_UNITS = 2**16
+_SETTINGS = "The settings do not fit"
+_CANNOT_FIT = "Cannot fit"
+_NETWORKS = ("mlp", "lstm", "linear", "constant", "location-scale")
+_MAX_UNITS = 2**16
+_MAX_POINTS = 300  # for the bandwidth, which compares all pairs of points
 _CHOICES = {
     "weights": ("equal", "learned"),
     "device": ("cpu", "cuda", "auto"),
@@ -42,52 +39,53 @@ class FitConfig:
     Attributes
     ----------
     hidden : tuple of int
-        Units of the Task-Net's layers.
+        Units of the Task-Net's hidden layers.
     recurrent : tuple of int
-        The same for panels: of the LSTM first.
+        The same for panels; the first number is the size of the LSTM.
     kernel : str or callable
         ``'energy'``, ``'gaussian'``, ``'laplacian'``, or a function of torch tensors
         (..., m, p) and (..., n, p) to (..., m, n).
     bandwidth : float, optional
-        Of ``'gaussian'`` and ``'laplacian'``, in the units that the kernel sees. Default:
-        the median distance of the history's outcomes.
-    units : str
+        Bandwidth of ``'gaussian'`` and ``'laplacian'``, in the units that the kernel
+        sees. Default: the median distance between the history's outcomes.
+    units : str, optional
         Whether the kernel sees outcomes in ``'standard'`` deviations or ``'raw'``.
-        ``'static'`` and ``'dynamic'`` with a numeric regularization take the latter.
+        Default: ``'raw'`` for ``'static'`` and ``'dynamic'`` with a numeric
+        regularization, ``'standard'`` otherwise.
     weights : str
         ``'equal'``, or ``'learned'``: a softmax over the scenarios, by context.
     rows : str
-        ``'independent'``, so that any of them can be held out at random, or a
-        ``'series'`` in time, of which stretches are; then ``'auto'`` takes constant
-        scenarios unless another candidate is clearly better. Panels are held out so, too.
+        ``'independent'`` rows are held out at random. A time ``'series'`` is held out in
+        blocks, as panels always are; then ``'auto'`` chooses constant scenarios unless
+        another candidate is clearly better.
     batch : int
-        Rows a step.
+        Rows per training step.
     mmd_epochs, task_epochs, loss_epochs : int
         Passes over the data of the MMD fit, of a task fit and of the Loss-Net.
     mmd_rate, task_rate, loss_rate, decay : float
         Learning rates and the weight decay of AdamW.
     encoder, head : tuple of int
-        Units of the Loss-Net's encoder and of its head's layers.
+        Units of the layers of the Loss-Net's encoder and of its head.
     rounds, buffer : int
         Loss-Net updates of ``'dynamic'``, and how many rounds of labels it keeps.
     noise : float
-        Of the scenarios while ``'direct'`` trains, in standard deviations.
+        Noise on the scenarios while ``'direct'`` trains, in standard deviations.
     draws : int
-        Outcomes that a decision is charged for in a step of ``'direct'``.
+        Outcomes on which ``'direct'`` evaluates a decision in a training step.
     folds : int, optional
-        Parts of the cross-validation of ``'auto'``. Default: five, but for integer models
-        and panels, whose fits are slow: there the last fifth is held out once.
+        Cross-validation folds of ``'auto'``. Default: five; for integer models and
+        panels, whose fits are slow, the last fifth is held out once.
     starts : int
-        Of ``'auto'``: initial scenarios of those that are the same for all contexts.
+        Of ``'auto'``: how many initial values to try for constant scenarios.
     search : int
         How many sets of hyperparameters to draw at random and to try on a 20 % holdout;
-        0 takes those given here.
+        0 uses the settings given here.
     seconds : float, optional
         The longest that a decision may take, for ``scenarios='auto'``.
     device : str
-        Where networks are trained: on the ``'cpu'``, on ``'cuda'``, or ``'auto'``, on CUDA
-        where torch finds it. They are small and wait for the solver, which is on the CPU,
-        as are scenarios, losses and the policy.
+        Where networks are trained: ``'cpu'``, ``'cuda'``, or ``'auto'`` for CUDA if torch
+        finds it. Networks are small and the solver runs on the CPU, so the CPU is
+        usually as fast.
 
     Examples
     --------
@@ -123,79 +121,76 @@ class FitConfig:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} is {value!r:.80}; give one of {choices}"
-            for name, choices in _CHOICES.items()
-            if not (is_one_of(value := getattr(self, name), choices))
-            and not (name == "units" and value is None)
-        ]
+        problems = Problems(_SETTINGS)
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if name == "units" and value is None:
+                continue
+            if not is_one_of(value, choices):
+                problems.add(f"{name} is {value!r:.80}; give one of {choices}")
         if not (callable(self.kernel) or is_one_of(self.kernel, tuple(KERNELS))):
             known = sorted(KERNELS)
-            problems.append(
+            problems.add(
                 f"kernel is {self.kernel!r}; give one of {known} or a function"
             )
-        elif self.bandwidth is not None and not is_one_of(self.kernel, tuple(METRICS)):
-            problems.append(
+        elif self.bandwidth is not None and not _has_bandwidth(self.kernel):
+            problems.add(
                 f"bandwidth is {self.bandwidth!r:.80}, but only the kernels "
                 f"{sorted(METRICS)} have one; leave it out, or give one of those"
             )
         for field in fields(self):
-            problems += _bad_number(field.name, getattr(self, field.name))
-        if problems:
-            raise DataError("The settings do not fit", problems)
+            if field.name != "kernel" and field.name not in _CHOICES:
+                value = getattr(self, field.name)
+                is_valid, wanted = _check_number(field.name, value)
+                if not is_valid:
+                    problems.add(f"{field.name} is {value!r:.80}; give {wanted}")
+        problems.raise_any()
+
+
+def _check_number(name: str, value: Any) -> tuple[bool, str]:
+    """Return whether a numeric setting is valid, and what a valid one is."""
+    if name in ("hidden", "recurrent", "encoder", "head"):
+        can_be_empty = name in ("hidden", "head")
+        is_valid = (
+            isinstance(value, tuple | list)
+            and (can_be_empty or len(value) > 0)
+            and all(is_whole(units) and 0 < units <= _MAX_UNITS for units in value)
+        )
+        return is_valid, f"whole numbers above 0, such as (64, 64), up to {_MAX_UNITS}"
+    if name in ("noise", "decay"):
+        return is_number(value) and value >= 0, "a number from 0 up"
+    if name in ("seconds", "bandwidth"):
+        is_valid = value is None or (is_number(value) and value > 0)
+        return is_valid, "a number above 0, or None"
+    if name.endswith("_rate"):
+        return is_number(value) and value > 0, "a number above 0"
+    if name == "folds":
+        is_valid = value is None or (is_whole(value) and value >= 2)
+        return is_valid, "a whole number from 2 up, or None"
+    least = 0 if name in ("search", "rounds") else 1
+    return is_whole(value) and value >= least, f"a whole number from {least} up"
 
 
 def read_config(config: Any) -> FitConfig:
-    """Return a FitConfig from one, from a mapping, or from None."""
+    """Return a FitConfig from one, from a dict of settings, or from None."""
     if config is None:
         return FitConfig()
     if isinstance(config, FitConfig):
         return config
+    problems = Problems(_SETTINGS)
     if not isinstance(config, dict):
-        found = f"config is a {type(config).__name__}; give a csg.FitConfig or a dict"
-        raise DataError("The settings do not fit", [found])
+        problems.add(
+            f"config is a {type(config).__name__}; give a csg.FitConfig or a dict"
+        )
+        config = {}
     known = [field.name for field in fields(FitConfig)]
-    problems = []
     for name in config:
         if name not in known:
             near = difflib.get_close_matches(str(name), known, n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else "see csg.FitConfig"
-            problems.append(f"there is no setting '{name}'; {hint}")
-    if problems:
-        raise DataError("The settings do not fit", problems)
+            problems.add(f"there is no setting '{name}'; {hint}")
+    problems.raise_any()
     return FitConfig(**config)
-
-
-def _bad_number(name: str, value: Any) -> list[str]:
-    """Say what is wrong with a number among the settings, if it is one and wrong."""
-    if name == "kernel" or name in _CHOICES:
-        return []
-    if name in ("hidden", "recurrent", "encoder", "head"):
-        whole = isinstance(value, tuple | list) and all(
-            is_whole(units) and 0 < units <= _MOST_UNITS for units in value
-        )
-        needed = name in ("recurrent", "encoder")
-        good = whole and (len(value) > 0 or not needed)
-        wanted = f"whole numbers above 0, such as (64, 64), up to {_MOST_UNITS}"
-    elif name in ("noise", "decay"):
-        good, wanted = is_number(value) and value >= 0, "a number from 0 up"
-    elif name in ("seconds", "bandwidth"):
-        good = value is None or (is_number(value) and value > 0)
-        wanted = "a number above 0, or None"
-    elif name.endswith("_rate"):
-        good, wanted = is_number(value) and value > 0, "a number above 0"
-    elif name == "folds":
-        good = value is None or (is_whole(value) and value >= 2)
-        wanted = "a whole number from 2 up, or None"
-    else:
-        least = 0 if name in ("search", "rounds") else 1
-        good = is_whole(value) and value >= least
-        wanted = f"a whole number from {least} up"
-    return [] if good else [f"{name} is {value!r:.80}; give {wanted}"]
-
-
-_BODIES = ("mlp", "lstm", "linear", "constant", "location-scale")
-_OR_AUTO = ", or 'auto'"
 
 
 def validate_fit_arguments(
@@ -208,52 +203,51 @@ def validate_fit_arguments(
     callback: Any,
     seconds: Any = None,
 ) -> FitConfig:
-    """Return the settings, or raise one error that lists what is off."""
-    problems = []
+    """Return the settings, or raise one error that lists every bad argument."""
+    problems = Problems(_CANNOT_FIT)
     if not (is_whole(scenarios) and scenarios >= 1 or _is_auto(scenarios)):
-        problems.append(
+        problems.add(
             f"scenarios is {scenarios!r}; give a whole number from 1 up, or 'auto'"
         )
     if not is_one_of(method, METHODS):
         near = difflib.get_close_matches(str(method), METHODS, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"give one of {METHODS}"
-        problems.append(f"method is {method!r}; {hint}")
+        problems.add(f"method is {method!r}; {hint}")
     if not (is_whole(seed) and seed >= 0):
-        problems.append(f"seed is {seed!r}; give a whole number from 0 up")
-    if isinstance(network, str) and network not in _BODIES:
-        problems.append(f"network is {network!r}; give one of {_BODIES} or a module")
+        problems.add(f"seed is {seed!r}; give a whole number from 0 up")
+    if isinstance(network, str) and network not in _NETWORKS:
+        problems.add(f"network is {network!r}; give one of {_NETWORKS} or a module")
     elif not isinstance(network, str | nn.Module | LocationScale | Linear | None):
-        problems.append(
+        problems.add(
             f"network is a {type(network).__name__}; give a torch.nn.Module, a "
-            f"csg.LocationScale, a csg.Linear, or one of {_BODIES}"
+            f"csg.LocationScale, a csg.Linear, or one of {_NETWORKS}"
         )
-    problems += _regularization_problems(method, regularization)
+    problems.add(*_regularization_problems(method, regularization))
     if not (callback is None or callable(callback)):
-        problems.append(
+        problems.add(
             f"callback is a {type(callback).__name__}; give a function of one dict"
         )
     if seconds is not None:
-        problems += positive_problems(seconds=seconds)
+        problems.check_positive(seconds=seconds)
     settings = FitConfig()
     try:
         settings = read_config(config)
     except DataError as error:
-        problems += error.problems
+        problems.add(*error.problems)
     if settings.device == "cuda" and not torch.cuda.is_available():
-        problems.append(
-            "device is 'cuda', and torch finds no CUDA here; leave it out, give 'auto', "
+        problems.add(
+            "device is 'cuda', but torch finds no CUDA here; leave it out, give 'auto', "
             "or install a torch that is built for your GPU"
         )
-    if problems:
-        raise DataError("Cannot fit", problems)
+    problems.raise_any()
     return settings
 
 
-def check_scenario_count(scenarios: int | str, pairs: int) -> None:
-    """Refuse more scenarios than there are pairs to tell them from."""
-    if isinstance(scenarios, int) and scenarios > pairs:
-        found = f"scenarios is {scenarios}, but there are {pairs} pairs to learn from"
-        raise DataError("Cannot fit", [f"{found}; give at most {pairs}"])
+def check_scenario_count(scenarios: int | str, rows: int) -> None:
+    """Raise a DataError if there are more scenarios than rows of history."""
+    if isinstance(scenarios, int) and scenarios > rows:
+        found = f"scenarios is {scenarios}, but the history has {rows} rows"
+        raise DataError(_CANNOT_FIT, [f"{found}; give at most {rows}"])
 
 
 def _is_auto(value: Any) -> bool:
@@ -269,59 +263,52 @@ def _regularization_problems(method: Any, regularization: Any) -> list[str]:
         return [f"{found} method='static', 'dynamic' or 'direct'"]
     number = regularization
     if is_one_of(method, ("direct",)):
-        wanted = f"'direct' takes a number from 0 up, in standard deviations{_OR_AUTO}"
+        wanted = "'direct' takes a number from 0 up, in standard deviations, or 'auto'"
     else:
-        wanted = f"give a number from 0 up, a text such as '0.1x'{_OR_AUTO}"
+        wanted = "give a number from 0 up, a text such as '0.1x', or 'auto'"
         if isinstance(number, str):
-            number = _parsed(number)
-    real = isinstance(number, Real) and not isinstance(number, bool)
-    return [] if real and 0 <= number < np.inf else [f"{found}; {wanted}"]
+            number = _parse_number(number)
+    return [] if is_number(number) and number >= 0 else [f"{found}; {wanted}"]
 
 
-def parse_regularization(given: Any) -> float | str:
-    """Return lambda: a number, ``'auto'``, or a text relative to the MMD loss."""
-    if not isinstance(given, str):
-        return float(given)
-    relative = given.strip().lower().endswith("x")
-    if _is_auto(given) or (relative and _parsed(given) > 0):
-        return given
-    return _parsed(given)
+def parse_regularization(value: Any) -> float | str:
+    """Return a number, ``'auto'``, or a text such as '0.1x' relative to the MMD loss."""
+    if not isinstance(value, str):
+        return float(value)
+    is_relative = value.strip().lower().endswith("x")
+    if _is_auto(value) or (is_relative and _parse_number(value) > 0):
+        return value
+    return _parse_number(value)
 
 
-def _parsed(text: str) -> float:
-    """Return the number of a text such as '0.1x'; NaN if there is none."""
+def _parse_number(text: str) -> float:
+    """Return the number of a text such as '0.1x', or NaN."""
     try:
         return float(text.strip().lower().removesuffix("x"))
     except ValueError:
-        return float("nan")
-
-
-_MOST = 300  # outcomes: pairs of them are many more
+        return math.nan
 
 
 def with_bandwidth(config: FitConfig, outcomes: np.ndarray) -> FitConfig:
-    """Return settings whose bandwidth is a number, if their kernel has one.
-
-    Parameters
-    ----------
-    config : FitConfig
-    outcomes : array (n, p)
-        Of the history.
-    """
-    if config.bandwidth is not None or not is_one_of(config.kernel, tuple(METRICS)):
+    """Return settings with a bandwidth fitted to outcomes (n, p), if the kernel has one."""
+    if config.bandwidth is not None or not _has_bandwidth(config.kernel):
         return config
     unit = 1.0 if config.units == "raw" else standard_spread(outcomes)
     metric = METRICS[str(config.kernel)]
     return replace(config, bandwidth=median_distance(outcomes / unit, metric))
 
 
-def median_distance(points: np.ndarray, metric: str) -> float:
-    """Return the median distance of points (n, p) that differ; 1 where none do.
+def _has_bandwidth(kernel: Any) -> bool:
+    return is_one_of(kernel, tuple(METRICS))
 
-    Of a long history every so many points are looked at, and the last digits are dropped,
-    so that another machine finds the same.
+
+def median_distance(points: np.ndarray, metric: str) -> float:
+    """Return the median distance between points (n, p) that differ, or 1 if none do.
+
+    A long history is thinned evenly. The last digits are dropped, so that another machine
+    finds the same number.
     """
-    step = -(-len(points) // _MOST)
-    apart = pdist(points[::step], metric)
-    apart = apart[apart > 0]
-    return float(f"{np.median(apart):.6g}") if len(apart) else 1.0
+    step = -(-len(points) // _MAX_POINTS)
+    distances = pdist(points[::step], metric)
+    distances = distances[distances > 0]
+    return float(f"{np.median(distances):.6g}") if len(distances) else 1.0

@@ -17,8 +17,7 @@ from torch import Tensor
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.distances import trainable_kernel
 from pyomo_csg.learn.history import History
-from pyomo_csg.learn.networks.linear_nets import Linear
-from pyomo_csg.learn.networks.task_nets import FunctionModule, LocationScale
+from pyomo_csg.learn.networks.task_nets import FunctionModule, Linear, LocationScale
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
 

@@ -12,8 +12,13 @@ from pyomo_csg.learn.networks.initialization import (
     replicate_scenarios,
     unconstrained_outcomes,
 )
-from pyomo_csg.learn.networks.linear_nets import BoundedLinear, Linear
-from pyomo_csg.learn.networks.task_nets import Constant, Feedforward, Recurrent
+from pyomo_csg.learn.networks.task_nets import (
+    BoundedLinear,
+    Constant,
+    Feedforward,
+    Linear,
+    Recurrent,
+)
 from tests.learn.test_mmd import task_on
 
 KINDS = {"mlp": Feedforward, "linear": BoundedLinear, "constant": Constant}

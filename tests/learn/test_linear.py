@@ -6,7 +6,7 @@ import torch
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.networks.linear_nets import BoundedLinear
+from pyomo_csg.learn.networks.task_nets import BoundedLinear
 from tests.quick import fit, panels
 
 
@@ -24,7 +24,7 @@ def test_weights_that_are_too_large_count_as_if_scaled_back():
     with torch.no_grad():
         body.weight[0] *= 100
         body.weight[1] *= 0.01
-    norms = np.linalg.norm(body.effective().detach().numpy().reshape(2, -1), axis=1)
+    norms = np.linalg.norm(body.scaled_weight().detach().numpy().reshape(2, -1), axis=1)
     assert norms[0] == pytest.approx(1.5) and norms[1] < 0.1
     assert body.norms().tolist() == pytest.approx(norms.tolist())
 

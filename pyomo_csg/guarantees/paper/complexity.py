@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.networks.linear_nets import BoundedLinear
-from pyomo_csg.learn.networks.task_nets import OmegaHead, TaskNet
+from pyomo_csg.learn.networks.task_nets import BoundedLinear, OmegaHead, TaskNet
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.learn.distributions.location_scale import Forecast
 from pyomo_csg.learn.networks.domains import Omega
-from pyomo_csg.learn.networks.linear_nets import BoundedLinear
 from pyomo_csg.learn.networks.task_nets import (
+    BoundedLinear,
     Constant,
     Feedforward,
     LocationScaleHead,

@@ -11,8 +11,13 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from torch import Tensor, nn
 
-from pyomo_csg.learn.networks.linear_nets import BoundedLinear, Linear
-from pyomo_csg.learn.networks.task_nets import Constant, Feedforward, Recurrent
+from pyomo_csg.learn.networks.task_nets import (
+    BoundedLinear,
+    Constant,
+    Feedforward,
+    Linear,
+    Recurrent,
+)
 from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
 

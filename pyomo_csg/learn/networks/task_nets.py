@@ -1,9 +1,15 @@
-"""Task-Nets: from a context to K scenarios."""
+"""Task-Nets: networks from a context to K scenarios.
+
+A body maps standardized contexts to unconstrained outputs ``free``; a head maps these to
+outcomes within the Params' domains.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -12,6 +18,9 @@ from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.networks.domains import Omega
+from pyomo_csg.validation import Problems
+
+_LEAST_NORM = 1e-12  # so that all-zero weights divide by something
 
 
 def mlp(sizes: Sequence[int]) -> nn.Sequential:
@@ -24,7 +33,7 @@ def mlp(sizes: Sequence[int]) -> nn.Sequential:
 
 @contextmanager
 def eval_mode(module: nn.Module) -> Iterator[None]:
-    """Let a module act as when it is used: without dropout, say; then as it did."""
+    """Put a module and its parts in evaluation mode, then restore each part's mode."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -35,17 +44,16 @@ def eval_mode(module: nn.Module) -> Iterator[None]:
 
 
 class Feedforward(nn.Module):
-    """An MLP: the body of a Task-Net for contexts (B, d).
+    """An MLP body for contexts (B, d).
 
     Parameters
     ----------
     inputs : int
-        How many context numbers there are.
+        d.
     shape : tuple of int
-        Of the free numbers that come out for a context: (K, p), or (K, p + 1) with
-        learned weights.
+        Shape of the output for a context: (K, p), or (K, p + 1) with learned weights.
     hidden : sequence of int
-        Units of the layers between.
+        Units of the hidden layers.
     """
 
     def __init__(
@@ -57,29 +65,31 @@ class Feedforward(nn.Module):
         self.layers = mlp([inputs, *hidden, shape[0] * shape[1]])
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return free numbers (B, *shape)."""
+        """Return unconstrained outputs (B, *shape)."""
         return self.layers(x).unflatten(-1, self.shape)
 
     def start_at(self, free: Tensor) -> None:
-        """Make all contexts give about these free numbers (K, p)."""
-        last = self.layers[-1]
-        assert isinstance(last, nn.Linear)
+        """Start near these outputs (K, p) for every context."""
         with torch.no_grad():
-            last.weight.mul_(0.5)
+            self._last_layer().weight.mul_(0.5)
         self.shift(free)
 
     def shift(self, free: Tensor) -> None:
-        """Add free numbers (K, p) to what every context gives."""
+        """Add (K, p) to the outputs for every context."""
+        with torch.no_grad():
+            bias = self._last_layer().bias.unflatten(0, self.shape)
+            bias[:, : free.shape[-1]] += free
+
+    def _last_layer(self) -> nn.Linear:
         last = self.layers[-1]
         assert isinstance(last, nn.Linear)
-        with torch.no_grad():
-            last.bias.unflatten(0, self.shape)[:, : free.shape[-1]] += free
+        return last
 
 
 class Recurrent(nn.Module):
-    """An LSTM whose last state an MLP reads: the body for panels (B, W, d).
+    """A body for panels (B, W, d): an LSTM whose last state an MLP reads.
 
-    The LSTM has single precision: torch is five times as quick with it.
+    The LSTM has single precision, which is five times as fast in torch.
     """
 
     def __init__(
@@ -91,17 +101,17 @@ class Recurrent(nn.Module):
         self.head = Feedforward(hidden[0], shape, hidden[1:])
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return free numbers (B, *shape)."""
+        """Return unconstrained outputs (B, *shape)."""
         states, _ = self.lstm(x.to(next(self.lstm.parameters()).dtype))
         return self.head(states[:, -1].double())
 
     def start_at(self, free: Tensor) -> None:
-        """Make all contexts give about these free numbers (K, p)."""
+        """Start near these outputs (K, p) for every context."""
         self.head.start_at(free)
 
 
 class Constant(nn.Module):
-    """The same scenarios for every context."""
+    """A body that ignores the context: the same scenarios for all."""
 
     def __init__(self, shape: tuple[int, int]):
         super().__init__()
@@ -109,58 +119,135 @@ class Constant(nn.Module):
         self.free = nn.Parameter(torch.zeros(shape, dtype=torch.float64))
 
     def reset_parameters(self) -> None:
-        """Draw new free numbers, in standard deviations."""
+        """Draw new outputs from the standard normal distribution."""
         nn.init.normal_(self.free)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return free numbers (B, *shape)."""
+        """Return unconstrained outputs (B, *shape)."""
         return self.free.expand(x.shape[0], *self.free.shape)
 
     def start_at(self, free: Tensor) -> None:
-        """Start at these free numbers (K, p)."""
+        """Start at these outputs (K, p)."""
         self.shift(free)
 
     def shift(self, free: Tensor) -> None:
-        """Add free numbers (K, p) to what every context gives."""
+        """Add (K, p) to the outputs."""
         with torch.no_grad():
             self.free[:, : free.shape[-1]] += free
 
 
+@dataclass(frozen=True)
+class Linear:
+    """A linear Task-Net with bounded weights, for ``network=`` of :func:`pyomo_csg.fit`.
+
+    The unconstrained outputs of a scenario are W (x, 1), where x is the standardized
+    context. The Frobenius norm of W, including its column of constants, is at most
+    ``bound`` for each scenario. The Params' domains turn these outputs into outcomes: 0
+    is the mean of the history, and 1 is about one standard deviation away. The paper's
+    guarantees are stated for this class of networks.
+
+    Parameters
+    ----------
+    bound : float
+        A smaller bound gives tighter bounds in :mod:`pyomo_csg.guarantees` and scenarios
+        nearer to the mean.
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> policy = csg.fit(
+    ...     newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2, method="mmd",
+    ...     network=csg.Linear(bound=1.5), progress=False,
+    ... )
+    >>> bool((policy.network.body.norms() <= 1.5).all())
+    True
+    """
+
+    bound: float = 2.0
+
+    def __post_init__(self) -> None:
+        problems = Problems("There is no such csg.Linear")
+        problems.check_positive(bound=self.bound)
+        problems.raise_any()
+
+
+class BoundedLinear(nn.Module):
+    """The body of a :class:`Linear` Task-Net, for contexts (B, d).
+
+    Weights beyond the bound are scaled back where they are used, so that any optimizer
+    step leaves the network in its class.
+    """
+
+    def __init__(self, inputs: int, shape: tuple[int, int], bound: float):
+        super().__init__()
+        self.settings = {"inputs": inputs, "shape": shape, "bound": float(bound)}
+        self.bound = float(bound)
+        self.weight = nn.Parameter(torch.empty(*shape, inputs + 1, dtype=torch.float64))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights, as torch.nn.Linear does."""
+        reach = 1 / math.sqrt(self.weight.shape[-1] - 1)
+        nn.init.uniform_(self.weight, -reach, reach)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return unconstrained outputs (B, *shape)."""
+        weight = self.scaled_weight()
+        return torch.einsum("bd,kpd->bkp", x, weight[..., :-1]) + weight[..., -1]
+
+    def scaled_weight(self) -> Tensor:
+        """Return the weights within the bound (K, p, d + 1); constants come last."""
+        norms = self.weight.square().sum((-2, -1), keepdim=True).sqrt()
+        return self.weight * (self.bound / norms.clamp(min=_LEAST_NORM)).clamp(max=1.0)
+
+    def norms(self) -> Tensor:
+        """Return the scenarios' Frobenius norms (K,)."""
+        return self.scaled_weight().detach().square().sum((-2, -1)).sqrt()
+
+    def start_at(self, free: Tensor) -> None:
+        """Start near these outputs (K, p) for every context."""
+        with torch.no_grad():
+            self.weight.mul_(0.5)
+        self.shift(free)
+
+    def shift(self, free: Tensor) -> None:
+        """Add (K, p) to the outputs for every context, as far as the bound allows."""
+        with torch.no_grad():
+            self.weight[:, : free.shape[-1], -1] += free
+
+
 class Head(Protocol):
-    """Places free numbers among the outcomes that the Params' domains allow."""
+    """Maps unconstrained outputs to outcomes within the Params' domains."""
 
     omega: Omega
 
     def context_terms(self, x: Tensor) -> Tensor | None:
-        """Return what the head knows of contexts (B, ...), as they are: (B, ...)."""
+        """Return what the head computes from raw contexts (B, ...), if anything."""
 
-    def outcomes(self, free: Tensor, frame: Tensor | None) -> Tensor:
-        """Return outcomes (..., B, K, p) for free numbers of that shape."""
+    def outcomes(self, free: Tensor, terms: Tensor | None) -> Tensor:
+        """Return outcomes (..., B, K, p) for outputs of that shape."""
 
 
 class OmegaHead(nn.Module):
-    """Scenarios are the free numbers, taken to Omega."""
+    """Scenarios are the outputs, mapped to Omega."""
 
     def __init__(self, omega: Omega):
         super().__init__()
         self.omega = omega
 
     def context_terms(self, x: Tensor) -> None:
-        """Nothing: the context speaks through the free numbers alone."""
+        """Return None: only the body uses the context."""
 
-    def outcomes(self, free: Tensor, frame: Tensor | None) -> Tensor:
+    def outcomes(self, free: Tensor, terms: Tensor | None) -> Tensor:
         """Return outcomes (..., p)."""
         return self.omega(free)
 
 
 class LocationScaleHead(nn.Module):
-    """Scenarios are location(x) + scale(x) * free, moved to Omega where they leave it.
+    """Scenarios are location(x) + scale(x) * output, projected to Omega.
 
-    Parameters
-    ----------
-    location, scale : Module
-        From contexts (B, ...) as they are to (B, p), in the outcomes' units.
-    omega : Omega
+    ``location`` and ``scale`` map raw contexts (B, ...) to (B, p), in the outcomes' units.
     """
 
     def __init__(self, location: nn.Module, scale: nn.Module, omega: Omega):
@@ -172,24 +259,31 @@ class LocationScaleHead(nn.Module):
         with torch.no_grad():
             return torch.stack([self.location(x), self.scale(x)], dim=1)
 
-    def outcomes(self, free: Tensor, frame: Tensor | None) -> Tensor:
+    def outcomes(self, free: Tensor, terms: Tensor | None) -> Tensor:
         """Return outcomes (..., B, K, p)."""
-        assert frame is not None
-        location, scale = frame[..., 0, None, :], frame[..., 1, None, :]
+        assert terms is not None
+        location, scale = terms[..., 0, None, :], terms[..., 1, None, :]
         return self.omega.project(location + scale * free)
 
 
 class LocationScale:
-    """Location and scale of the outcomes as the user knows them: ``network=`` of csg.fit.
+    """A known location and scale of the outcomes, for ``network=`` of csg.fit.
 
-    K atoms e_k are learned, the same for every context; scenario k of a context x is
-    location(x) + scale(x) * e_k.
+    Scenario k of a context x is location(x) + scale(x) * e_k. The K atoms e_k are learned
+    and are the same for every context.
 
     Parameters
     ----------
     location, scale : Module or callable
-        From contexts, as they are, to (n, p) in the outcomes' units: modules of tensors,
-        or functions of arrays.
+        From raw contexts to (n, p) in the outcomes' units: modules of tensors, or
+        functions of arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> known = LocationScale(lambda x: 15 + x[:, :1], lambda x: np.ones((len(x), 1)))
+    >>> known.location(torch.zeros(2, 3)).tolist()
+    [[15.0], [15.0]]
     """
 
     def __init__(self, location: Any, scale: Any):
@@ -214,22 +308,21 @@ class FunctionModule(nn.Module):
         self._function = function
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the function says of contexts (n, ...)."""
+        """Return the function's values for contexts (n, ...)."""
         return torch.as_tensor(self._function(x.numpy()), dtype=torch.float64)
 
 
 class TaskNet(nn.Module):
-    """From contexts to scenarios, and to their weights where they are learned.
+    """A network from contexts to scenarios and their weights.
 
     Parameters
     ----------
     body : Module
-        From standardised contexts to free numbers (B, K, p), or (B, K, p + 1) where the
-        last one is the logarithm of a weight.
+        From standardized contexts to outputs (B, K, p), or (B, K, p + 1) where the last
+        number is the logarithm of a weight.
     head : Head
-        Takes free numbers to scenarios.
     center, spread : array (d,)
-        Of the contexts in the history.
+        Mean and standard deviation of the contexts in the history.
     """
 
     center: Tensor
@@ -242,28 +335,21 @@ class TaskNet(nn.Module):
         self.register_buffer("spread", torch.as_tensor(spread, dtype=torch.float64))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return scenarios (B, K, p) and weights (B, K) for contexts as they are."""
+        """Return scenarios (B, K, p) and weights (B, K) for raw contexts."""
         free = self.body((x - self.center) / self.spread)
         return scenarios_from_output(free, self.head, self.head.context_terms(x))
 
 
 def scenarios_from_output(
-    free: Tensor, head: Any, frame: Tensor | None, noise: Tensor | None = None
+    free: Tensor, head: Any, terms: Tensor | None, noise: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return scenarios (..., K, p) and weights (..., K) of a body's free numbers.
+    """Return scenarios (..., K, p) and weights (..., K) from a body's output.
 
-    Parameters
-    ----------
-    free : tensor (..., K, p) or (..., K, p + 1)
-    head : Head
-    frame : tensor, optional
-        What the head says of the contexts.
-    noise : tensor (..., K, p), optional
-        Added to the free numbers, so that scenarios stay in Omega.
+    ``noise`` (..., K, p) is added to the output, so that scenarios stay within Omega.
     """
     numbers = len(head.omega.center)
     moved = free[..., :numbers]
-    scenarios = head.outcomes(moved if noise is None else moved + noise, frame)
+    scenarios = head.outcomes(moved if noise is None else moved + noise, terms)
     if free.shape[-1] > numbers:
         return scenarios, torch.softmax(free[..., numbers], dim=-1)
     return scenarios, scenarios.new_full(free.shape[:-1], 1 / free.shape[-2])

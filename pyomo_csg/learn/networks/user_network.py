@@ -15,9 +15,9 @@ from pyomo_csg.learn.distributions.location_scale import (
     fit_location_scale,
     unfitted_head,
 )
-from pyomo_csg.learn.networks.linear_nets import Linear
 from pyomo_csg.learn.networks.task_nets import (
     FunctionModule,
+    Linear,
     LocationScale,
     LocationScaleHead,
     eval_mode,
