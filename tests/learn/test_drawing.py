@@ -130,7 +130,7 @@ def test_atoms_start_where_they_decide_nearly_as_well_as_all_errors(count):
     bodies = starting_atoms(task, head, rows, errors)
 
     assert [body.free.shape for body in bodies] == [(count, 1)] * 3
-    outcomes = errors.each(rows, 80)
+    outcomes = errors.every_residual(rows, 80)
     least = [-np.inf] * 80
     for row, law in enumerate(outcomes):
         least[row] = task.oracle.solve(law).value

@@ -21,7 +21,7 @@ def task():
 
 @pytest.fixture(scope="module")
 def found(task):
-    return augment(task, make_folds(task))
+    return augment(task, make_folds(task).rows)
 
 
 def test_contexts_lie_between_one_and_a_near_one():
@@ -58,16 +58,16 @@ def test_none_where_none_are_wanted_or_there_is_no_other(n, count):
 
 
 def test_four_are_added_for_each_that_happened(task, found):
-    larger, folds, _ = found
-    assert [len(rows) for rows in folds.rows] == [5 * 32, 5 * 40]
+    larger, rows, _ = found
+    assert [len(mine) for mine in rows] == [5 * 32, 5 * 40]
     assert len(larger.history) == 40 + 4 * 32 + 4 * 40
 
 
 def test_with_many_pairs_none_are_added(task, monkeypatch):
     monkeypatch.setattr("pyomo_csg.learn.distributions.copula_forest._ENOUGH", 40)
-    larger, folds, _ = augment(task, make_folds(task))
+    larger, rows, _ = augment(task, make_folds(task).rows)
     assert len(larger.history) == 40 + 8  # the part that holds out eight
-    assert folds.rows[-1].tolist() == list(range(40))
+    assert rows[-1].tolist() == list(range(40))
 
 
 def test_the_history_comes_first_in_the_same_units(task, found):
@@ -95,9 +95,9 @@ def test_a_part_learns_nothing_of_what_it_holds_out(task):
         task.oracle, History(contexts, outcomes), 2, FitConfig(), 0, TrainingLog()
     )
 
-    pair = [augment(one, folds) for one in (task, other)]
+    pair = [augment(one, folds.rows) for one in (task, other)]
 
-    (rows, *_), laws = pair[0][1].rows, [laws[0] for _, _, laws in pair]
+    (rows, *_), laws = pair[0][1], [laws[0] for _, _, laws in pair]
     mine = [one.history.contexts[rows] for one, _, _ in pair]
     assert mine[0] == pytest.approx(mine[1])
     drawn = [law.draw(rows[:9], 30, np.random.default_rng(0)) for law in laws]

@@ -207,9 +207,12 @@ def test_a_users_kernel_is_taken_in_the_precision_that_it_will_see():
             r"'energetic'; give one of \['energy', 'gaussian', 'laplacian'\]",
         ),
         (3, "kernel is 3; give one of"),
-        (lambda a, b: (a - b[..., :1, :]).norm(dim=-1), r"gave torch.Size\(\[4, 2\]\)"),
-        (lambda a, b: energy(b, a), r"gave torch.Size\(\[4, 5, 2\]\)"),
-        (lambda a, b: 1.0, "gave 1.0"),
+        (
+            lambda a, b: (a - b[..., :1, :]).norm(dim=-1),
+            r"returned torch.Size\(\[4, 2\]\)",
+        ),
+        (lambda a, b: energy(b, a), r"returned torch.Size\(\[4, 5, 2\]\)"),
+        (lambda a, b: 1.0, "returned 1.0"),
     ],
 )
 def test_what_is_no_kernel_is_refused(kernel, message):

@@ -93,7 +93,7 @@ def test_quantiles_are_those_of_weighted_values():
 def test_places_are_uniform_and_tell_who_was_high():
     rng = np.random.default_rng(0)
     values = rng.normal(size=200)
-    places = module._places(np.full((200, 200), 1 / 200), values, rng)
+    places = module._conditional_ranks(np.full((200, 200), 1 / 200), values, rng)
 
     assert kstest(places, "uniform").statistic < 0.01
     assert places == pytest.approx(norm.cdf(values), abs=0.1)
@@ -101,7 +101,9 @@ def test_places_are_uniform_and_tell_who_was_high():
 
 def test_places_of_ties_fall_anywhere():
     values = np.repeat([0.0, 1.0], 50)
-    places = module._places(np.full((100, 100), 0.01), values, np.random.default_rng(0))
+    places = module._conditional_ranks(
+        np.full((100, 100), 0.01), values, np.random.default_rng(0)
+    )
 
     assert places[:50].max() < places[50:].min()
     assert spearmanr(places[:50], np.arange(50)).statistic == pytest.approx(0, abs=0.3)

@@ -63,8 +63,8 @@ GUARANTEES = [
         lambda s: of.kappa_distance(
             (SETS, np.ones((4, 1))), (np.ones((4, 2, 3)), np.ones((4, 3)))
         ),
-        "1 numbers an outcome, and 3",
-        "give as many",
+        "outcomes have 1 and 3 columns",
+        "same number of columns",
     ),
     ("certify", lambda s: s.policy.certify(s.pairs, against=[1]), "against", "mapping"),
     (
@@ -194,10 +194,15 @@ GUARANTEES = [
             (([1.0, 2.0], [3.0, 4.0]), "support", "give (lower, upper)"),
         ]
     ),
-    ("wasserstein", lambda s: of.wasserstein([], []), "samples", "as many of each"),
-    ("wasserstein", lambda s: of.wasserstein([1.0], [1.0, 2.0]), "shapes", "as many"),
+    ("wasserstein", lambda s: of.wasserstein([], []), "samples", "same shape"),
+    (
+        "wasserstein",
+        lambda s: of.wasserstein([1.0], [1.0, 2.0]),
+        "shapes",
+        "same shape",
+    ),
     ("wasserstein", lambda s: of.wasserstein("abc", [1.0]), "samples", "numbers"),
-    ("wasserstein", lambda s: of.wasserstein(3.0, 4.0), "shapes", "as many of each"),
+    ("wasserstein", lambda s: of.wasserstein(3.0, 4.0), "shapes", "same shape"),
     ("wasserstein", lambda s: of.wasserstein([NAN], [1.0]), "samples", "finite"),
     ("joint_mmd", lambda s: of.joint_mmd(SETS, np.ones((3, 1))), "outcomes", "(4, 1)"),
     ("joint_mmd", lambda s: of.joint_mmd(SETS[0], [[1.0]]), "scenarios", "(n, K, p)"),
@@ -219,7 +224,7 @@ GUARANTEES = [
         "joint_mmd",
         lambda s: of.joint_mmd(SETS, np.ones((4, 1)), kernel=lambda a, b: a),
         "kernel",
-        "it must take tensors",
+        "it must map tensors",
     ),
     ("kappa_distance", lambda s: of.kappa_distance(3, 4), "int", "scenarios, outcomes"),
     (

@@ -1,12 +1,13 @@
-"""More pairs than happened, where there are few: contexts between those that were seen.
+"""A conditional distribution by forests and a copula, and augmentation of small histories.
 
-A network that sees the same few hundred contexts again and again learns them by heart. In
-between, the estimated law says what may happen.
+A network that sees the same few hundred contexts again and again memorizes them.
+Augmentation adds contexts between the observed ones, with outcomes drawn from the
+estimated conditional distribution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from sklearn.linear_model import RidgeCV
@@ -16,18 +17,20 @@ from sklearn.preprocessing import StandardScaler
 
 from pyomo_csg.learn.distributions.samplers import Forest
 from pyomo_csg.learn.networks.domains import standard_spread
-from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.task import Task
 
 _LEAF = 10
-_LEAST = 3  # pairs that a line needs to be judged by the others
-_TREES = 1200  # of all numbers together
-_LEVELS = 20_000  # the same, of quantiles that are kept
+_LEAST = 3  # rows that cross-validated ridge regression needs
+_TREES = 1200  # of all outcome columns together
+_LEVELS = 20_000  # quantile levels of all outcome columns together
 _PENALTIES = np.logspace(-2, 4, 13)
+_ENOUGH = 1500  # rows from which on none are added
+_MOST = 4  # rows added per observed row
+_NEAR = 5
 
 
 class CopulaForest:
-    """What may happen after contexts, as a history tells.
+    """Draws outcomes given contexts: marginals by forests, dependence by ranks.
 
     Parameters
     ----------
@@ -42,40 +45,42 @@ class CopulaForest:
         self, contexts: np.ndarray, outcomes: np.ndarray, at: np.ndarray, seed: int
     ):
         rng = np.random.default_rng(seed)
-        numbers = outcomes.shape[1]
-        trees = int(np.clip(_TREES // numbers, 20, 200))
-        levels = int(np.clip(_LEVELS // numbers, 20, 100))
-        told = _linear(contexts, outcomes)
-        self._quantiles = np.empty((len(at), numbers, levels))
+        columns = outcomes.shape[1]
+        trees = int(np.clip(_TREES // columns, 20, 200))
+        levels = int(np.clip(_LEVELS // columns, 20, 100))
+        predict = _linear_model(contexts, outcomes)
+        self._quantiles = np.empty((len(at), columns, levels))
         self._levels = np.empty(outcomes.shape, dtype=int)
-        for j in range(numbers):
-            known, asked = (np.column_stack([x, told(x)[:, j]]) for x in (contexts, at))
+        for j in range(columns):
+            known, new = (
+                np.column_stack([x, predict(x)[:, j]]) for x in (contexts, at)
+            )
             target = outcomes[:, j]
             forest = Forest(
                 known, target[:, None], int(rng.integers(2**31)), trees, _LEAF
             )
-            self._quantiles[:, j] = _quantiles(forest.weights(asked), target, levels)
-            places = _places(forest.weights(known), target, rng)
-            self._levels[:, j] = (levels * places).astype(int)
+            self._quantiles[:, j] = _quantiles(forest.weights(new), target, levels)
+            ranks = _conditional_ranks(forest.weights(known), target, rng)
+            self._levels[:, j] = (levels * ranks).astype(int)
 
     def draw(
         self, rows: np.ndarray, count: int, rng: np.random.Generator
     ) -> np.ndarray:
         """Return outcomes (B, count, p) for rows (B,) of ``at``."""
         picked = rng.integers(len(self._levels), size=(len(rows), count))
-        numbers = np.arange(self._quantiles.shape[1])
-        return self._quantiles[rows.reshape(-1, 1, 1), numbers, self._levels[picked]]
+        columns = np.arange(self._quantiles.shape[1])
+        return self._quantiles[rows.reshape(-1, 1, 1), columns, self._levels[picked]]
 
 
-def _linear(
+def _linear_model(
     contexts: np.ndarray, outcomes: np.ndarray
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the linear map to predictions: trees split along single numbers only."""
+    """Return ridge predictions as features: trees split along single columns only."""
     if len(contexts) < _LEAST:
         return lambda x: np.zeros((len(x), outcomes.shape[1]))
-    line = make_pipeline(StandardScaler(), RidgeCV(_PENALTIES))
-    line.fit(contexts, outcomes / standard_spread(outcomes))
-    return lambda x: line.predict(x).reshape(len(x), -1)
+    ridge = make_pipeline(StandardScaler(), RidgeCV(_PENALTIES))
+    ridge.fit(contexts, outcomes / standard_spread(outcomes))
+    return lambda x: ridge.predict(x).reshape(len(x), -1)
 
 
 def _quantiles(weights: np.ndarray, values: np.ndarray, levels: int) -> np.ndarray:
@@ -87,12 +92,12 @@ def _quantiles(weights: np.ndarray, values: np.ndarray, levels: int) -> np.ndarr
     return values[order][np.minimum(found, len(values) - 1)]
 
 
-def _places(
+def _conditional_ranks(
     weights: np.ndarray, values: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return where in (0, 1) each value (m,) is in its own law, which it has no part in.
+    """Return the leave-one-out conditional rank in (0, 1) of each value (m,).
 
-    Ranked, so that all places are as frequent; ties fall anywhere within their jump.
+    The ranks are uniform; ties are broken at random.
     """
     others = weights * (1 - np.eye(len(values)))
     total = np.maximum(others.sum(axis=1), np.finfo(float).tiny)
@@ -103,58 +108,54 @@ def _places(
     return (np.argsort(order) + 0.5) / len(values)
 
 
-_ENOUGH = 1500  # pairs, with which none are added
-_MOST = 4  # added for each that happened
-_NEAR = 5
+def augment(
+    task: Task, rows: Sequence[np.ndarray]
+) -> tuple[Task, list[np.ndarray], list[CopulaForest]]:
+    """Return the task with rows added, each fold's rows, and each fold's distribution.
 
-
-def augment(task: Task, folds: Folds) -> tuple[Task, Folds, list[CopulaForest]]:
-    """Return the task and the folds with pairs added, and each part's law.
-
-    A part's own pairs alone tell what is added to it, and its law. Added rows come after
-    those of the history, and are in no part's ``held_out``.
+    What is added to a fold depends on that fold's rows alone. Added rows follow those of
+    the history.
     """
     rng, history = task.rng("enlarged"), task.history
     added = [
         interpolate_contexts(
-            history.contexts[rows], _wanted(len(rows)), task.rng("between")
+            history.contexts[mine], _added_count(len(mine)), task.rng("between")
         )
-        for rows in folds.rows
+        for mine in rows
     ]
     ends = len(history) + np.cumsum([len(some) for some in added])
     fresh = [np.arange(end - len(x), end) for x, end in zip(added, ends, strict=True)]
     contexts = np.concatenate([history.contexts, *added])
     seed = int(rng.integers(2**31))
-    laws = [
-        CopulaForest(history.contexts[rows], history.outcomes[rows], contexts, seed)
-        for rows in task.log.each("law", folds.rows, "part")
+    forests = [
+        CopulaForest(history.contexts[mine], history.outcomes[mine], contexts, seed)
+        for mine in task.log.each("law", rows, "part")
     ]
     drawn = [
-        law.draw(rows, 1, rng)[:, 0] for law, rows in zip(laws, fresh, strict=True)
+        forest.draw(mine, 1, rng)[:, 0]
+        for forest, mine in zip(forests, fresh, strict=True)
     ]
     larger = task.with_rows(contexts[len(history) :], np.concatenate(drawn))
-    rows = [np.concatenate(both) for both in zip(folds.rows, fresh, strict=True)]
-    return larger, Folds(rows, folds.held_out), laws
+    return larger, [np.concatenate(r) for r in zip(rows, fresh, strict=True)], forests
 
 
-def _wanted(pairs: int) -> int:
-    return max(0, min(_ENOUGH - pairs, _MOST * pairs))
+def _added_count(rows: int) -> int:
+    return max(0, min(_ENOUGH - rows, _MOST * rows))
 
 
 def interpolate_contexts(
     contexts: np.ndarray, count: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return contexts (count, d), each somewhere between one that was seen and a near one.
+    """Return contexts (count, d) between an observed one and one of its neighbors.
 
-    None where there is no other context.
+    Return none if there is only one context.
     """
     if count == 0 or len(contexts) < 2:
         return contexts[:0]
     near = min(_NEAR, len(contexts) - 1)
-    search = NearestNeighbors(n_neighbors=near).fit(
-        contexts / standard_spread(contexts)
-    )
-    found = search.kneighbors(return_distance=False)
+    scaled = contexts / standard_spread(contexts)
+    neighbors = NearestNeighbors(n_neighbors=near).fit(scaled)
+    found = neighbors.kneighbors(return_distance=False)
     one = rng.integers(len(contexts), size=count)
     other = found[one, rng.integers(near, size=count)]
     share = rng.random((count, 1))

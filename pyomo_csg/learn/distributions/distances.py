@@ -1,4 +1,4 @@
-"""How far apart two laws of scenarios and outcome are: 1-Wasserstein and joint MMD."""
+"""Kernels, the MMD loss, and distances between distributions of scenarios and outcome."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ Kernel = Callable[[Tensor, Tensor], Tensor]
 
 
 def energy(one: Tensor, other: Tensor) -> Tensor:
-    """Return -||a - b|| / 2 for all pairs (..., m, n): the energy distance's kernel.
+    """Return -||a - b|| / 2 for all pairs (..., m, n), the kernel of the energy distance.
 
-    It differs from the paper's k_E by terms that cancel in the loss but for the norm of
-    the outcome, which no scenario changes.
+    It equals the paper's k_E up to terms that do not depend on the scenarios.
     """
     return -0.5 * _distances(one, other)
 
@@ -44,14 +43,14 @@ KERNELS: dict[str, Callable[..., Tensor]] = {
     "gaussian": gaussian,
     "laplacian": laplacian,
 }
-# Those that have a bandwidth, and the distance that it is one of, as scipy calls it.
+# Kernels with a bandwidth, and the scipy metric that the bandwidth refers to.
 METRICS = {"gaussian": "euclidean", "laplacian": "cityblock"}
 
 
 def resolve_kernel(
     kernel: Any, numbers: int = 3, bandwidth: float | None = None
 ) -> Kernel:
-    """Return a kernel by its name, or the user's own function of p numbers, checked."""
+    """Return a kernel by name, or check and return a user's function of ``numbers`` columns."""
     if isinstance(kernel, str) and kernel in KERNELS:
         chosen = KERNELS[kernel]
         return chosen if bandwidth is None else partial(chosen, bandwidth=bandwidth)
@@ -62,40 +61,40 @@ def resolve_kernel(
         )
     one = torch.zeros(4, 2, numbers, dtype=torch.float64)
     wanted = (
-        "it must take tensors (..., m, p) and (..., n, p) to (..., m, n); for "
-        f"(4, 2, {numbers}) and (4, 5, {numbers}) it gave "
+        "it must map tensors (..., m, p) and (..., n, p) to (..., m, n); for "
+        f"(4, 2, {numbers}) and (4, 5, {numbers}) it returned "
     )
     try:
         found = kernel(one, torch.ones(4, 5, numbers, dtype=torch.float64))
-    except Exception as error:  # a user's own function may raise anything
+    except Exception as error:  # a user's function may raise anything
         failed = f"an error ({type(error).__name__}: {error})"
-        raise DataError("The kernel does not fit", [wanted + failed]) from error
+        raise DataError("The kernel cannot be used", [wanted + failed]) from error
     if not isinstance(found, Tensor) or found.shape != (4, 2, 5):
         shape = getattr(found, "shape", found)
-        raise DataError("The kernel does not fit", [f"{wanted}{shape}"])
+        raise DataError("The kernel cannot be used", [f"{wanted}{shape}"])
     return kernel
 
 
 def trainable_kernel(
     kernel: Any, numbers: int, bandwidth: float | None = None
 ) -> Kernel:
-    """Return the same if scenarios can be learned by it, also where they coincide."""
+    """Return a kernel that has finite gradients, also where points coincide."""
     chosen = resolve_kernel(kernel, numbers, bandwidth)
     if isinstance(kernel, str):
         return chosen
     points = torch.ones(1, 2, numbers, dtype=torch.float64, requires_grad=True)
     try:
         mmd_loss(points, points[:, 0].detach(), None, chosen).sum().backward()
-    except RuntimeError as error:  # as torch's are
-        found = f"{_name(kernel)} has no gradient ({error}); give a function of torch's"
-        raise DataError("The kernel does not fit", [found]) from error
+    except RuntimeError as error:  # torch raises these
+        found = f"{_name(kernel)} has no gradient ({error}); use torch operations"
+        raise DataError("The kernel cannot be used", [found]) from error
     if points.grad is None or not bool(torch.isfinite(points.grad).all()):
         found = (
             f"the gradient of {_name(kernel)} is not finite where points coincide, as "
-            "scenarios may; add a small number under a root, such as "
+            "scenarios may; add a small number under the root, such as "
             "torch.sqrt(squares + 1e-12)"
         )
-        raise DataError("The kernel does not fit", [found])
+        raise DataError("The kernel cannot be used", [found])
     return chosen
 
 
@@ -107,22 +106,15 @@ def mmd_loss(
 ) -> Tensor:
     """Return the part of the squared MMD that depends on the scenarios, (...).
 
-    Parameters
-    ----------
-    scenarios : tensor (..., K, p)
-    outcomes : tensor (..., p)
-        What happened.
-    weights : tensor (..., K), optional
-        Of the scenarios. Default: 1/K.
-    kernel : callable
+    Scenarios are (..., K, p), outcomes (..., p), and weights (..., K), by default 1/K.
     """
     if weights is None:
         count = scenarios.shape[-2]
         weights = scenarios.new_full(scenarios.shape[:-1], 1 / count)
     among = kernel(scenarios, scenarios)
     to_outcome = kernel(scenarios, outcomes[..., None, :])[..., 0]
-    own = torch.einsum("...i,...ij,...j->...", weights, among, weights)
-    return own - 2 * (weights * to_outcome).sum(-1)
+    within = torch.einsum("...i,...ij,...j->...", weights, among, weights)
+    return within - 2 * (weights * to_outcome).sum(-1)
 
 
 def _distances(one: Tensor, other: Tensor) -> Tensor:
@@ -133,13 +125,13 @@ def _name(kernel: Any) -> str:
     return f"'{getattr(kernel, '__name__', type(kernel).__name__)}'"
 
 
-_SUBJECT = "There is no distance"
+_SUBJECT = "Cannot compute the distance"
 
 
 def wasserstein(one: Any, other: Any) -> float:
-    """Return the 1-Wasserstein distance of two samples of as many points, each (n, ...).
+    """Return the 1-Wasserstein distance between two samples of equal size, each (n, ...).
 
-    Distances are Euclidean, over all numbers of a point.
+    Distances between points are Euclidean, over all their numbers.
 
     Examples
     --------
@@ -148,31 +140,33 @@ def wasserstein(one: Any, other: Any) -> float:
     """
     first, second = (float_array("samples", part, _SUBJECT) for part in (one, other))
     if first.shape != second.shape or not first.size or not first.ndim:
-        found = f"samples are of shapes {first.shape} and {second.shape}"
-        raise DataError(_SUBJECT, [f"{found}; give as many of each"])
+        found = f"samples have shapes {first.shape} and {second.shape}"
+        raise DataError(_SUBJECT, [f"{found}; pass samples of the same shape"])
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise DataError(_SUBJECT, ["samples: not all are finite; drop the others"])
+        raise DataError(
+            _SUBJECT, ["samples contain values that are not finite; drop those rows"]
+        )
     apart = cdist(first.reshape(len(first), -1), second.reshape(len(first), -1))
     return float(apart[linear_sum_assignment(apart)].mean())
 
 
 @dataclass(frozen=True)
 class JointMMD:
-    """The squared MMD between scenarios and what happened, split in two.
+    """The squared MMD between scenarios and outcomes, split into bias and variance.
 
     Attributes
     ----------
     total : float
         Mean over contexts of the squared MMD between scenarios and outcomes.
     bias : float
-        The squared MMD, by the joint kernel kappa, between the law of (scenarios,
-        outcome) and that of scenarios drawn as the outcome is: what is off in the mean
-        over all contexts.
+        The squared MMD, by the joint kernel kappa, between the distribution of
+        (scenarios, outcome) and that of scenarios distributed as the outcome: the error
+        on average over all contexts.
     variance : float
-        What is off from context to context: ``total - bias``.
+        The error that varies from context to context: ``total - bias``.
     noisy : bool
-        Whether there was one outcome a context, so that ``total`` and ``variance`` have
-        the outcomes' own spread in them.
+        Whether each context has one outcome only, so that ``total`` and ``variance``
+        include the spread of the outcomes.
     """
 
     total: float
@@ -184,49 +178,50 @@ class JointMMD:
 def joint_mmd(
     scenarios: Any, outcomes: Any, weights: Any = None, kernel: Any = "energy"
 ) -> JointMMD:
-    """Return the joint-kernel MMD of generated scenarios, with its two parts.
+    """Return the joint-kernel MMD of generated scenarios, with its bias and variance.
 
     Parameters
     ----------
     scenarios : array (n, K, p)
     outcomes : array (n, p), or (n, M, p)
-        What happened after each context; M independent draws where its law is known.
+        The outcome given each context, or M independent draws if its distribution is
+        known.
     weights : array (n, K), optional
     kernel : str or callable
         As in :class:`pyomo_csg.FitConfig`, of bandwidth 1.
 
     Notes
     -----
-    Estimates are unbiased, so that they may be negative where there is little to see.
+    Estimates are unbiased, so they may be negative.
     """
-    law = _signed(scenarios, outcomes, weights)
-    if len(law.atoms) < 2:
-        raise DataError(_SUBJECT, ["there is 1 case; give at least two"])
-    chosen = resolve_kernel(kernel, law.atoms.shape[2])
-    gram, noisy = law.gram(law, chosen), law.draws == 1
-    n, own = len(gram), np.diag(gram)
-    bias = float((gram.sum() - own.sum()) / (n * (n - 1)))
-    total = float(np.mean(own if noisy else own + law.correction(chosen)))
+    cases = _signed(scenarios, outcomes, weights)
+    if len(cases.atoms) < 2:
+        raise DataError(_SUBJECT, ["there is 1 case; pass at least two"])
+    chosen = resolve_kernel(kernel, cases.atoms.shape[2])
+    gram, noisy = cases.gram(cases, chosen), cases.draws == 1
+    n, diagonal = len(gram), np.diag(gram)
+    bias = float((gram.sum() - diagonal.sum()) / (n * (n - 1)))
+    total = float(np.mean(diagonal if noisy else diagonal + cases.correction(chosen)))
     return JointMMD(total, bias, total - bias, noisy)
 
 
 def kappa_distance(
     one: tuple[Any, ...], other: tuple[Any, ...], kernel: Any = "energy"
 ) -> float:
-    """Return the MMD by the joint kernel kappa between two laws of scenarios and outcome.
+    """Return the MMD by the joint kernel kappa between two samples of (scenarios, outcome).
 
     Parameters
     ----------
     one, other : tuple of arrays
-        Scenarios (n, K, p), outcomes (n, p) and, if they are not equal, weights (n, K).
+        Scenarios (n, K, p), outcomes (n, p), and weights (n, K) unless they are equal.
     kernel : str or callable
     """
     first, second = (_signed(*_padded(part)) for part in (one, other))
     if first.atoms.shape[2] != second.atoms.shape[2]:
         found = (
-            f"{first.atoms.shape[2]} numbers an outcome, and {second.atoms.shape[2]}"
+            f"outcomes have {first.atoms.shape[2]} and {second.atoms.shape[2]} columns"
         )
-        raise DataError("The laws are not of one space", [f"{found}; give as many"])
+        raise DataError(_SUBJECT, [f"{found}; pass the same number of columns"])
     chosen = resolve_kernel(kernel, first.atoms.shape[2])
     squared = (
         first.gram(first, chosen).mean()
@@ -238,19 +233,11 @@ def kappa_distance(
 
 @dataclass(frozen=True, eq=False)
 class _Signed:
-    """Cases as signed measures: scenarios count by their weights, outcomes against.
+    """Cases as signed measures: scenarios with their weights, M outcomes with -1/M."""
 
-    Attributes
-    ----------
-    atoms : array (n, K + M, p)
-    signs : array (n, K + M)
-    draws : int
-        M.
-    """
-
-    atoms: np.ndarray
-    signs: np.ndarray
-    draws: int
+    atoms: np.ndarray  # (n, K + M, p)
+    signs: np.ndarray  # (n, K + M)
+    draws: int  # M
 
     def gram(self, other: _Signed, kernel: Kernel) -> np.ndarray:
         """Return kappa (n, m) of all pairs of cases."""
@@ -263,9 +250,9 @@ class _Signed:
         return np.array(rows)
 
     def correction(self, kernel: Kernel) -> np.ndarray:
-        """Return what (n,) makes kappa of a case with itself unbiased in its outcomes.
+        """Return the correction (n,) that makes the diagonal of the Gram matrix unbiased.
 
-        An outcome's kernel with itself is left out, and the others count for it.
+        It replaces the mean over all pairs of outcomes by that over distinct ones.
         """
         outcomes = torch.as_tensor(self.atoms[:, -self.draws :])
         among = kernel(outcomes, outcomes).numpy()
@@ -285,12 +272,12 @@ def _signed(scenarios: Any, outcomes: Any, weights: Any) -> _Signed:
         shares = float_array("weights", weights, _SUBJECT)
     problems = []
     if zetas.ndim != 3 or not zetas.size:
-        problems.append(f"scenarios are of shape {zetas.shape}; give (n, K, p)")
+        problems.append(f"scenarios have shape {zetas.shape}; pass (n, K, p)")
     elif (omegas.ndim, *omegas.shape[::2]) != (3, n, numbers) or not omegas.size:
-        found = f"outcomes are of shape {np.shape(outcomes)}"
-        problems.append(f"{found}; give ({n}, {numbers}) or ({n}, M, {numbers})")
+        found = f"outcomes have shape {np.shape(outcomes)}"
+        problems.append(f"{found}; pass ({n}, {numbers}) or ({n}, M, {numbers})")
     elif shares.shape != (n, count):
-        problems.append(f"weights are of shape {shares.shape}; give ({n}, {count})")
+        problems.append(f"weights have shape {shares.shape}; pass ({n}, {count})")
     if problems:
         raise DataError(_SUBJECT, problems)
     draws = omegas.shape[1]
@@ -304,7 +291,7 @@ def _signed(scenarios: Any, outcomes: Any, weights: Any) -> _Signed:
 def _padded(part: tuple[Any, ...]) -> tuple[Any, Any, Any]:
     if not (isinstance(part, tuple | list) and len(part) in (2, 3)):
         size = f" of {len(part)}" if isinstance(part, tuple | list) else ""
-        found = f"a {type(part).__name__}{size} was given"
-        raise DataError(_SUBJECT, [f"{found}; give (scenarios, outcomes[, weights])"])
+        found = f"got a {type(part).__name__}{size}"
+        raise DataError(_SUBJECT, [f"{found}; pass (scenarios, outcomes[, weights])"])
     scenarios, outcomes, *weights = part
     return scenarios, outcomes, weights[0] if weights else None

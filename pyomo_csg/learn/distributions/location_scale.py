@@ -20,13 +20,13 @@ from pyomo_csg.learn.trainer import Schedule, train_ensemble
 _HOLDOUT = 0.2
 _STEPS, _MOST_EPOCHS = 400, 100
 _LEAST_SCALE = 0.05
-_SHARES = torch.linspace(0.0, 1.0, 11, dtype=torch.float64)  # to choose from
+_SHARES = torch.linspace(0.0, 1.0, 11, dtype=torch.float64)  # shrinkage candidates
 _HIDDEN, _RECURRENT = (32,), (24,)
-_MEMBERS = 4  # networks of one forecast: what training leaves to chance averages out
+_MEMBERS = 4  # networks per forecast: averaging reduces the variance of training
 
 
 class Forecast(nn.Module):
-    """From contexts, as they are, to a number for each uncertain one: a mean of networks.
+    """An average of networks that maps raw contexts to one number per uncertain one.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class Forecast(nn.Module):
         p.
     hidden : sequence of int
     positive : bool
-        Whether the numbers are above zero.
+        Whether the predictions are positive.
     members : int
-        How many networks there are.
+        The number of networks.
     """
 
     center: Tensor
@@ -64,55 +64,53 @@ class Forecast(nn.Module):
             "members": members,
         }
         kind = Feedforward if len(context_shape) == 1 else Recurrent
+        inputs = context_shape[-1]
         self.bodies = nn.ModuleList(
-            kind(context_shape[-1], (1, numbers), hidden) for _ in range(members)
+            kind(inputs, (1, numbers), hidden) for _ in range(members)
         )
         self.positive = positive
-        inputs = context_shape[-1]
-        for name, size in (("center", inputs), ("spread", inputs)):
-            self.register_buffer(name, torch.ones(size, dtype=torch.float64))
+        for name in ("center", "spread"):
+            self.register_buffer(name, torch.ones(inputs, dtype=torch.float64))
         for name in ("offset", "unit", "skill"):
             self.register_buffer(name, torch.ones(numbers, dtype=torch.float64))
 
-    def scale_to(self, task: Task, targets: np.ndarray) -> None:
-        """See contexts standardised, and answer in the units of targets (m, p)."""
+    def set_scaling(self, task: Task, targets: np.ndarray) -> None:
+        """Standardize contexts as the task does, and predict in the units of targets (m, p)."""
         self.center.copy_(torch.as_tensor(task.center))
         self.spread.copy_(torch.as_tensor(task.spread))
         self.offset.copy_(torch.as_tensor(np.median(targets, axis=0)))
         self.unit.copy_(torch.as_tensor(standard_spread(targets)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return numbers (B, p)."""
-        said = self.each((x - self.center) / self.spread).mean(0)
-        return self.scaled(said * self.skill)
+        """Return predictions (B, p)."""
+        mean = self.member_outputs((x - self.center) / self.spread).mean(0)
+        return self.predict(mean * self.skill)
 
-    def each(self, x: Tensor) -> Tensor:
-        """Return what each body says, (S, B, 1, p), of standardised contexts."""
+    def member_outputs(self, x: Tensor) -> Tensor:
+        """Return the outputs (S, B, 1, p) of all networks on standardized contexts."""
         return torch.stack([body(x) for body in self.bodies])
 
-    def scaled(self, free: Tensor) -> Tensor:
-        """Return numbers (B, p) of free ones (B, 1, p)."""
-        moved = free[..., 0, :]
+    def predict(self, output: Tensor) -> Tensor:
+        """Return predictions (B, p) from network outputs (B, 1, p)."""
+        output = output[..., 0, :]
         if not self.positive:
-            return self.offset + self.unit * moved
-        # exp, bounded: a scale far outside the history's has no ground.
-        return self.offset * torch.exp(2.5 * torch.tanh(moved / 2.5))
+            return self.offset + self.unit * output
+        # A bounded exponential: do not extrapolate far beyond the history's scale.
+        return self.offset * torch.exp(2.5 * torch.tanh(output / 2.5))
 
 
 def fit_location_scale(
     task: Task, rows: Sequence[np.ndarray], stage: str
 ) -> list[LocationScaleHead]:
-    """Fit a location-scale head to each of some sets of rows, in the L1 norm.
+    """Fit a location-scale head to each set of rows by absolute errors.
 
-    The last fifth of a set, in the order given, says when to stop, and how much of what
-    contexts seem to tell is to be believed.
+    The last fifth of each set validates: it sets the number of epochs and the shrinkage.
     """
     outcomes = task.history.outcomes
     locations = _fit(task, [outcomes] * len(rows), rows, f"{stage} location", False)
-    errors = [
-        np.abs(outcomes - _apply(location, task.history.contexts))
-        for location in locations
-    ]
+    with torch.no_grad():
+        contexts = torch.as_tensor(task.history.contexts)
+        errors = [np.abs(outcomes - one(contexts).numpy()) for one in locations]
     scales = _fit(task, errors, rows, f"{stage} scale", True)
     return [
         LocationScaleHead(location, scale, task.omega)
@@ -121,47 +119,49 @@ def fit_location_scale(
 
 
 def unfitted_head(task: Task) -> LocationScaleHead:
-    """Return a head of the make that is fitted, before it is."""
-    location, scale = (_empty(task, positive) for positive in (False, True))
+    """Return a head with the architecture that :func:`fit_location_scale` fits."""
+    location, scale = (_unfitted(task, positive) for positive in (False, True))
     return LocationScaleHead(location, scale, task.omega)
 
 
 def scaled_residuals(
     task: Task, head: LocationScaleHead, rows: np.ndarray
 ) -> np.ndarray:
-    """Return what a head leaves unexplained on rows (m, p), in units of its scale."""
-    frame = head.context_terms(torch.as_tensor(task.history.contexts[rows])).numpy()
-    return (task.history.outcomes[rows] - frame[:, 0]) / frame[:, 1]
+    """Return the residuals (m, p) of a head on rows, in units of its scale."""
+    contexts = torch.as_tensor(task.history.contexts[rows])
+    terms = head.context_terms(contexts).numpy()
+    return (task.history.outcomes[rows] - terms[:, 0]) / terms[:, 1]
 
 
-def intraclass_correlation(said: Tensor) -> Tensor:
-    """Return the part (p,) of the variance over contexts that members (S, B, p) share.
-
-    It is the intraclass correlation. Where all say the same, it is 1.
-    """
-    apart = said.var(0).mean(0)
-    shared = (said.mean(0).var(0, correction=0) - apart / len(said)).clamp(min=0.0)
+def intraclass_correlation(outputs: Tensor) -> Tensor:
+    """Return the share (p,) of the variance over contexts that members (S, B, p) share."""
+    apart = outputs.var(0).mean(0)
+    shared = outputs.mean(0).var(0, correction=0) - apart / len(outputs)
+    shared = shared.clamp(min=0.0)
     return torch.where(apart > 0, shared / (shared + apart), 1.0)
 
 
 def shrinkage(
-    task: Task, network: Forecast, wanted: Tensor, late: np.ndarray
+    task: Task, network: Forecast, targets: Tensor, validation: np.ndarray
 ) -> Tensor:
-    """Return how much of what bodies say is to be believed, (p,) from 0 to 1.
+    """Return the factors (p,) from 0 to 1 by which to shrink a forecast to its median.
 
-    Of each number as much as they agree on, for their training differs by chance alone;
-    of that, the share that does best on the later rows: half way between its own and that
-    of all numbers, since a few rows say little of one.
+    Where the members disagree, the output is shrunk by their intraclass correlation. The
+    rest is chosen on the validation rows: halfway between the best factor of each
+    column and the best for all columns, since a few rows say little about one column.
     """
-    if not len(late):
+    if not len(validation):
         return torch.zeros_like(network.skill)
     with torch.no_grad():
-        said = network.each(task.contexts[torch.as_tensor(late)])
-        agreed = intraclass_correlation(said[..., 0, :])
-        told = [network.scaled(share * agreed * said.mean(0)) for share in _SHARES]
-    errors = torch.stack([_errors(network, one, wanted, late).mean(0) for one in told])
-    own, common = _SHARES[errors.argmin(0)], _SHARES[errors.mean(1).argmin()]
-    return agreed * (own + common) / 2
+        outputs = network.member_outputs(task.contexts[torch.as_tensor(validation)])
+        agreed = intraclass_correlation(outputs[..., 0, :])
+        mean = outputs.mean(0)
+        tried = [network.predict(share * agreed * mean) for share in _SHARES]
+    errors = torch.stack(
+        [_errors(network, one, targets, validation).mean(0) for one in tried]
+    )
+    column, common = _SHARES[errors.argmin(0)], _SHARES[errors.mean(1).argmin()]
+    return agreed * (column + common) / 2
 
 
 def _fit(
@@ -171,104 +171,99 @@ def _fit(
     stage: str,
     positive: bool,
 ) -> list[Forecast]:
+    """Fit one forecast per set of rows, all networks in one ensemble."""
     networks = [
-        _new(task, target[mine], positive, stage, number)
+        _initialized(task, target[mine], positive, f"{stage} {number}")
         for number, (target, mine) in enumerate(zip(targets, rows, strict=True))
     ]
-    split = [round(len(mine) * (1 - _HOLDOUT)) for mine in rows]
-    late = [mine[cut:] for mine, cut in zip(rows, split, strict=True)]
-    fits = [
-        _BodyFit(network, body, torch.as_tensor(target), mine[:cut], mine[cut:])
-        for network, target, mine, cut in zip(
-            networks, targets, rows, split, strict=True
-        )
-        for body in network.bodies
-    ]
+    fits = []
+    for network, target, mine in zip(networks, targets, rows, strict=True):
+        cut = round(len(mine) * (1 - _HOLDOUT))
+        wanted = torch.as_tensor(target)
+        fits += [
+            _MemberFit(network, body, wanted, mine[:cut], mine[cut:])
+            for body in network.bodies
+        ]
     ensemble = Ensemble([fit.body for fit in fits]).to(task.device)
 
     def loss(batch: np.ndarray) -> Tensor:
-        free = ensemble(task.contexts[torch.as_tensor(batch)])
-        members = zip(fits, batch, free, strict=True)
+        outputs = ensemble(task.contexts[torch.as_tensor(batch)])
+        members = zip(fits, batch, outputs, strict=True)
         return torch.stack([fit.errors(*member).mean() for fit, *member in members])
 
-    early = [fit.early for fit in fits]
-    schedule = Schedule.of_steps(_STEPS, early, 64, 3e-3, 1e-3)
+    training = [fit.training for fit in fits]
+    schedule = Schedule.of_steps(_STEPS, training, 64, 3e-3, 1e-3)
     schedule = replace(schedule, epochs=min(schedule.epochs, _MOST_EPOCHS))
     with task.log.stage(stage, schedule.epochs) as bar:
 
-        def keep(epoch: int, losses: np.ndarray) -> None:
+        def keep_best(epoch: int, losses: np.ndarray) -> None:
             for fit, body in zip(fits, ensemble.members(), strict=True):
-                fit.offer(task, body)
+                fit.keep_if_best(task, body)
             bar.step(loss=losses.mean())
 
-        train_ensemble(ensemble, loss, early, schedule, task.rng(stage), keep)
+        train_ensemble(ensemble, loss, training, schedule, task.rng(stage), keep_best)
     for fit in fits:
         fit.body.load_state_dict(fit.state)
-    for network, target, held in zip(networks, targets, late, strict=True):
-        network.skill.copy_(shrinkage(task, network, torch.as_tensor(target), held))
+    for fit in fits[::_MEMBERS]:  # one fit per network
+        network = fit.network
+        network.skill.copy_(shrinkage(task, network, fit.targets, fit.validation))
         network.requires_grad_(False)
     return networks
 
 
-class _BodyFit:
-    """A body of a forecast, and its state at the epoch that did best on later rows.
+class _MemberFit:
+    """A network of a forecast, and its state after the epoch with the least error.
 
-    Where nothing could be held out, no epoch did, and it stays as it was.
+    Without validation rows it keeps its first state.
     """
 
     def __init__(
         self,
         network: Forecast,
         body: nn.Module,
-        wanted: Tensor,
-        early: np.ndarray,
-        late: np.ndarray,
+        targets: Tensor,
+        training: np.ndarray,
+        validation: np.ndarray,
     ):
-        self.body, self.early = body, early
-        self._network, self._wanted, self._late = network, wanted, late
+        self.network, self.body, self.targets = network, body, targets
+        self.training, self.validation = training, validation
         self._least = np.inf
         self.state: dict[str, Any] = body.state_dict()
 
-    def errors(self, batch: np.ndarray, free: Tensor) -> Tensor:
+    def errors(self, batch: np.ndarray, output: Tensor) -> Tensor:
         """Return absolute errors (B, p) in units of the targets."""
-        return _errors(self._network, self._network.scaled(free), self._wanted, batch)
+        return _errors(self.network, self.network.predict(output), self.targets, batch)
 
-    def offer(self, task: Task, body: nn.Module) -> None:
-        """Keep a body if none did better on the later rows."""
+    def keep_if_best(self, task: Task, body: nn.Module) -> None:
+        """Keep the state of a body if its validation error is the least so far."""
         with torch.no_grad():
-            free = body(task.contexts[torch.as_tensor(self._late)])
-            held = float(self.errors(self._late, free).mean())
-        if held < self._least:
-            self._least, self.state = held, body.state_dict()
+            output = body(task.contexts[torch.as_tensor(self.validation)])
+            error = float(self.errors(self.validation, output).mean())
+        if error < self._least:
+            self._least, self.state = error, body.state_dict()
 
 
 def _errors(
-    network: Forecast, told: Tensor, wanted: Tensor, rows: np.ndarray
+    network: Forecast, predictions: Tensor, targets: Tensor, rows: np.ndarray
 ) -> Tensor:
     """Return absolute errors (B, p) on rows in units of the targets."""
-    return (told - wanted[torch.as_tensor(rows)]).abs() / network.unit
+    return (predictions - targets[torch.as_tensor(rows)]).abs() / network.unit
 
 
-def _new(
-    task: Task, targets: np.ndarray, positive: bool, stage: str, number: int
+def _initialized(
+    task: Task, targets: np.ndarray, positive: bool, stage: str
 ) -> Forecast:
-    seed = int(task.rng(f"{stage} {number}").integers(2**31))
-    with torch_seed(seed):
-        network = _empty(task, positive)
-    network.scale_to(task, targets)
+    with torch_seed(int(task.rng(stage).integers(2**31))):
+        network = _unfitted(task, positive)
+    network.set_scaling(task, targets)
     network.requires_grad_(True)
     if positive:
         network.offset.clamp_(min=_LEAST_SCALE * task.omega.spread)
     return network
 
 
-def _empty(task: Task, positive: bool) -> Forecast:
+def _unfitted(task: Task, positive: bool) -> Forecast:
     shape = task.history.contexts.shape[1:]
     hidden = _HIDDEN if len(shape) == 1 else _RECURRENT
     network = Forecast(shape, task.history.outcomes.shape[1], hidden, positive)
     return network.requires_grad_(False)
-
-
-def _apply(network: Forecast, contexts: np.ndarray) -> np.ndarray:
-    with torch.no_grad():
-        return network(torch.as_tensor(contexts)).numpy()

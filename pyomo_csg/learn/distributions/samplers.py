@@ -1,7 +1,8 @@
-"""What may happen after a context: outcomes to charge a decision for.
+"""Samplers of outcomes given a context, and the forest that weights similar contexts.
 
-A history has one outcome for each context, and a decision that is charged for it alone
-learns its noise. Outcomes of like contexts, or a forecast's errors, tell more.
+A history holds one outcome per context. A decision that is evaluated on that outcome
+alone overfits its noise, so training draws outcomes of similar contexts, or forecast
+residuals, as well.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _TREES, _LEAF = 200, 5
 
 
 class Sampler(Protocol):
-    """Draws outcomes that are likely after the contexts of some rows."""
+    """Draws outcomes given the contexts of some rows of the history."""
 
     def draw(
         self, rows: np.ndarray, count: int, rng: np.random.Generator
@@ -27,7 +28,7 @@ class Sampler(Protocol):
 
 
 class ObservedSampler:
-    """The outcome that did happen."""
+    """Returns the observed outcome of each row."""
 
     def __init__(self, outcomes: np.ndarray):
         self._outcomes = outcomes
@@ -40,7 +41,7 @@ class ObservedSampler:
 
 
 class PooledSampler:
-    """Any outcome of some rows, whatever the context."""
+    """Draws from the outcomes of some rows, whatever the context."""
 
     def __init__(self, outcomes: np.ndarray, rows: np.ndarray):
         self._outcomes = outcomes[rows]
@@ -49,25 +50,26 @@ class PooledSampler:
         self, rows: np.ndarray, count: int, rng: np.random.Generator
     ) -> np.ndarray:
         """Return outcomes (B, count, p)."""
-        return self._outcomes[
-            rng.integers(len(self._outcomes), size=(len(rows), count))
-        ]
+        picked = rng.integers(len(self._outcomes), size=(len(rows), count))
+        return self._outcomes[picked]
 
 
 class WeightedSampler:
-    """What happened after like contexts, and for a share of the draws what did happen.
+    """Draws observed outcomes by conditional weights.
 
     Parameters
     ----------
     outcomes : array (n, p)
     weights : array (n, n)
-        Row i says how much the outcomes count after context i.
-    own : float
-        The share.
+        Row i holds the weights of all outcomes given context i.
+    observed : float
+        The share of the draws that are the row's observed outcome.
     """
 
-    def __init__(self, outcomes: np.ndarray, weights: np.ndarray, own: float = 0.5):
-        self._outcomes, self._own = outcomes, own
+    def __init__(
+        self, outcomes: np.ndarray, weights: np.ndarray, observed: float = 0.5
+    ):
+        self._outcomes, self._observed = outcomes, observed
         self._cumulative = np.cumsum(weights, axis=1)
         self._cumulative /= self._cumulative[:, -1:]
 
@@ -75,36 +77,37 @@ class WeightedSampler:
         self, rows: np.ndarray, count: int, rng: np.random.Generator
     ) -> np.ndarray:
         """Return outcomes (B, count, p)."""
-        chance = rng.random((len(rows), count))
+        levels = rng.random((len(rows), count))
         drawn = [
-            np.searchsorted(self._cumulative[row], chance[i], side="right")
+            np.searchsorted(self._cumulative[row], levels[i], side="right")
             for i, row in enumerate(rows)
         ]
-        found = np.minimum(drawn, self._cumulative.shape[1] - 1)
-        found[:, : int(self._own * count)] = rows[:, None]
-        return self._outcomes[found]
+        picked = np.minimum(drawn, self._cumulative.shape[1] - 1)
+        picked[:, : int(self._observed * count)] = rows[:, None]
+        return self._outcomes[picked]
 
 
 class ResidualSampler:
-    """A forecast, and what it left unexplained elsewhere, in units of its scale.
+    """Adds residuals of a location-scale forecast to its predictions.
 
     Parameters
     ----------
-    frame : array (n, 2, p)
-        Location and scale after each context.
+    predictions : array (n, 2, p)
+        Location and scale given each context.
     residuals : array (m, p)
+        In units of the scale.
     lower, upper : array (p,)
-        Of Omega.
+        Bounds of the outcomes.
     """
 
     def __init__(
         self,
-        frame: np.ndarray,
+        predictions: np.ndarray,
         residuals: np.ndarray,
         lower: np.ndarray,
         upper: np.ndarray,
     ):
-        self._frame, self._residuals = frame, residuals
+        self._predictions, self._residuals = predictions, residuals
         self._lower, self._upper = lower, upper
 
     def draw(
@@ -112,43 +115,42 @@ class ResidualSampler:
     ) -> np.ndarray:
         """Return outcomes (B, count, p)."""
         picked = rng.integers(len(self._residuals), size=(len(rows), count))
-        return self._after(rows, self._residuals[picked])
+        return self._outcomes(rows, self._residuals[picked])
 
-    def each(self, rows: np.ndarray, count: int) -> np.ndarray:
-        """Return outcomes (B, m, p): all errors after each row, or ``count`` spread evenly."""
-        return self._after(
-            rows, self._residuals[evenly_spaced(len(self._residuals), count)]
-        )
+    def every_residual(self, rows: np.ndarray, limit: int) -> np.ndarray:
+        """Return outcomes (B, m, p) by all residuals, or by ``limit`` evenly spaced ones."""
+        picked = evenly_spaced(len(self._residuals), limit)
+        return self._outcomes(rows, self._residuals[picked])
 
-    def _after(self, rows: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-        location, scale = self._frame[rows, 0], self._frame[rows, 1]
-        found = location[:, None] + scale[:, None] * residuals
-        return np.clip(found, self._lower, self._upper)
+    def _outcomes(self, rows: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        location, scale = self._predictions[rows, 0], self._predictions[rows, 1]
+        outcomes = location[:, None] + scale[:, None] * residuals
+        return np.clip(outcomes, self._lower, self._upper)
 
 
 def evenly_spaced(n: int, count: int) -> np.ndarray:
-    """Return at most ``count`` of the numbers 0 to n - 1, spread evenly."""
+    """Return at most ``count`` of the numbers 0 to n - 1, evenly spaced."""
     return np.linspace(0, n - 1, min(n, count)).round().astype(int)
 
 
 def context_features(contexts: np.ndarray) -> np.ndarray:
-    """Return numbers (n, f) that a tree can split on; of panels: mean, spread and last."""
+    """Return features (n, f) for trees: contexts, or mean, spread and last row of panels."""
     if contexts.ndim == 2:
         return contexts
     return np.hstack([contexts.mean(1), contexts.std(1), contexts[:, -1]])
 
 
 class Forest:
-    """Random trees that tell how alike contexts are: by how often they share a leaf.
+    """A random forest that weights contexts by how often they share a leaf.
 
     Parameters
     ----------
     contexts : array (m, d) or (m, W, d)
     targets : array (m, p)
-        What the trees learn to tell apart, in units that count alike.
+        Scaled, so that all columns count alike.
     seed : int
     trees, leaf : int, optional
-        How many, and how many contexts a leaf has at least.
+        The number of trees, and the fewest contexts in a leaf.
     """
 
     def __init__(
@@ -173,31 +175,27 @@ class Forest:
         self._shares = (within / sizes).T
 
     def weights(self, contexts: np.ndarray) -> np.ndarray:
-        """Return how much the m contexts count for others, (n, m); rows sum to 1.
+        """Return the weights (n, m) of the m training contexts; rows sum to 1.
 
-        Entry (i, j) is the mean over trees of 1 / size where j is in the leaf of i.
+        Entry (i, j) is the mean over trees of 1 / leaf size if j is in the leaf of i.
         """
         return (self._leaves(contexts) @ self._shares).toarray() / len(self._trees)
 
     def _leaves(self, contexts: np.ndarray) -> csr_array:
-        """Return which leaves of all trees (n, leaves) contexts are in: 1, or else 0."""
+        """Return the indicator matrix (n, leaves) of the leaves of all trees."""
         nodes = [tree.tree_.node_count for tree in self._trees]
-        found = self._trees.apply(context_features(contexts)) + np.cumsum(
-            [0, *nodes[:-1]]
-        )
-        starts = np.arange(0, found.size + 1, found.shape[1])
+        leaves = self._trees.apply(context_features(contexts))
+        leaves = leaves + np.cumsum([0, *nodes[:-1]])
+        starts = np.arange(0, leaves.size + 1, leaves.shape[1])
         return csr_array(
-            (np.ones(found.size), found.ravel(), starts), (len(contexts), sum(nodes))
+            (np.ones(leaves.size), leaves.ravel(), starts), (len(contexts), sum(nodes))
         )
 
 
 def forest_weights(
     contexts: np.ndarray, outcomes: np.ndarray, rows: np.ndarray, seed: int
 ) -> np.ndarray:
-    """Return how alike contexts (n, n) are to a forest that learned from some rows.
-
-    Columns of other rows are zero.
-    """
+    """Return weights (n, n) by a forest fitted to some rows; other columns are zero."""
     targets = outcomes / standard_spread(outcomes)
     forest = Forest(contexts[rows], targets[rows], seed)
     weights = np.zeros((len(contexts), len(contexts)))

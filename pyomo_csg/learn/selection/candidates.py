@@ -247,8 +247,9 @@ class Candidates:
     @cached_property
     def _enlarged(self) -> Candidates:
         """The same with more pairs, charged by laws that were estimated part by part."""
-        task, folds, laws = augment(self._task, self._folds)
-        return Candidates(task, folds, self._kind, likely=list(laws))
+        task, rows, forests = augment(self._task, self._folds.rows)
+        folds = Folds(rows, self._folds.held_out)
+        return Candidates(task, folds, self._kind, likely=list(forests))
 
     def _with_scenarios(self, count: int) -> Candidates:
         """The same with another number of scenarios."""

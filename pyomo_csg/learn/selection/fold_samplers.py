@@ -63,7 +63,8 @@ class FoldSamplers:
         law_is_given = self._head is not None
         if not law_is_given and not task.history.has_panels and task.has_integers:
             return [
-                WeightedSampler(task.history.outcomes, w, own=0.0) for w in self._alike
+                WeightedSampler(task.history.outcomes, w, observed=0.0)
+                for w in self._alike
             ]
         if not law_is_given and not (task.history.has_panels and has_gradient):
             return [None] * len(folds)

@@ -121,7 +121,7 @@ def costs_by_residual(
     NaN for an error after which some decision has no recourse.
     """
     some = rows[evenly_spaced(len(rows), _ROWS)]
-    outcomes = errors.each(some, _ERRORS)
+    outcomes = errors.every_residual(some, _ERRORS)
     return _costs(task, body, some, outcomes, head).mean(axis=0)
 
 

@@ -54,7 +54,7 @@ def starting_atoms(
         task,
         _after(task, head, drawn, some),
         _weights(task, residuals, drawn),
-        errors.each(some, _judged(task)),
+        errors.every_residual(some, _judged(task)),
     )
     best = drawn[np.argsort(costs, kind="stable")[: task.config.starts]]
     middles = [
