@@ -1,4 +1,4 @@
-"""Judging policies: what their decisions cost, beside the best that could be done."""
+"""Evaluation of policies: costs of their decisions, and gaps to the best known cost."""
 
 from pyomo_csg.evaluation.cases import Case
 from pyomo_csg.evaluation.evaluation import Evaluation

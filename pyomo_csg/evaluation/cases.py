@@ -1,4 +1,4 @@
-"""Policies and cases, checked at the door: everything that is off, in one error."""
+"""csg.Case, and the validation of the arguments of csg.evaluate."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ from pyomo.core.base.block import BlockData
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import scenario_array, weight_vector
-from pyomo_csg.validation import Problems, size_problems
+from pyomo_csg.validation import Problems
+
+FULL = "2sp"
+_SUBJECT = "Cannot evaluate"
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A context with the distribution of outcomes that it makes likely.
+    """A context with the conditional distribution of its outcomes.
 
     Attributes
     ----------
     context : array, mapping or Series
-        One context, as the policies take it.
+        One context, as the policies accept it.
     outcomes : array (M, p) or DataFrame
-        What may happen.
+        The possible outcomes.
     weights : array (M,), optional
-        How likely each is; they sum to 1. Default: 1/M.
+        Their probabilities, which sum to 1. Default: 1/M.
 
     Examples
     --------
@@ -47,18 +50,14 @@ class Case:
             object.__setattr__(self, "weights", np.full(count, 1 / count))
 
     def digest(self) -> str:
-        """Return what tells the distribution from another."""
+        """Return a digest of the distribution."""
         numbers = (np.asarray(part, float) for part in (self.outcomes, self.weights))
         content = b"".join(array.tobytes() for array in numbers)
         return hashlib.sha256(content).hexdigest()[:16]
 
 
-FULL = "2sp"
-_SUBJECT = "Cannot evaluate"
-
-
-def model_of(policies: Any, model: BlockData | None) -> BlockData:
-    """Return the model to judge by: the one given, or that of the first policy."""
+def select_model(policies: Any, model: BlockData | None) -> BlockData:
+    """Return the model to evaluate with: the given one, or that of the first policy."""
     if not isinstance(policies, Mapping) or not policies:
         found = f"policies: {policies!r:.80} was given; give a dict from name to policy"
         raise DataError(_SUBJECT, [found])
@@ -70,42 +69,37 @@ def model_of(policies: Any, model: BlockData | None) -> BlockData:
     raise DataError(_SUBJECT, ["model: no policy has one; give it as model="])
 
 
-def refuse_options(tolerance: Any, trial: Any) -> None:
-    """Refuse what is no tolerance and no name of a trial."""
-    problems = size_problems(tolerance=tolerance)
+def check_options(tolerance: Any, trial: Any) -> None:
+    """Raise a DataError unless tolerance is a number from 0 up and trial a name."""
+    problems = Problems(_SUBJECT)
+    problems.check_nonnegative(tolerance=tolerance)
     if not isinstance(trial, Real | str):
-        problems.append(f"trial is {trial!r:.80}; give a number or a text")
-    if problems:
-        raise DataError(_SUBJECT, problems)
+        problems.add(f"trial is {trial!r:.80}; give a number or a text")
+    problems.raise_any()
 
 
-def checked(
+def read_cases(
     two_stage: TwoStageModel, policies: Mapping[str, Any], cases: Any, reference: Any
 ) -> tuple[list[Case], np.ndarray | None]:
-    """Return the cases as arrays, and the values (n,) to compare with if they are given.
+    """Return the cases as arrays, and the given reference values (n,), if any.
 
-    Outcomes that have no weight are left out.
-
-    Raises
-    ------
-    DataError
-        Listing all that is wrong with the policies, the cases and the reference.
+    Outcomes of weight 0 are dropped. One DataError lists everything that is wrong with
+    the policies, the cases and the reference.
     """
     problems = Problems(_SUBJECT)
     for name, policy in policies.items():
-        for problem in _strangeness(two_stage, policy):
-            problems.add_for(f"policies[{name!r}]", problem)
+        problems.add_for(f"policies[{name!r}]", *_policy_problems(two_stage, policy))
     cases = list(cases) if isinstance(cases, Iterable) else []
     if not cases:
         problems.add_for("cases", "none were given; give a list of csg.Case")
-    sound = [_case(problems, two_stage, i, case) for i, case in enumerate(cases)]
-    values = problems.check("reference", _values, reference, len(cases))
+    read = [_read_case(problems, two_stage, i, case) for i, case in enumerate(cases)]
+    values = problems.check("reference", _read_values, reference, len(cases))
     problems.raise_any()
-    return [case for case in sound if case is not None], values
+    return [case for case in read if case is not None], values
 
 
-def _strangeness(two_stage: TwoStageModel, policy: Any) -> Iterator[str]:
-    """Say why a policy cannot be judged by this model."""
+def _policy_problems(two_stage: TwoStageModel, policy: Any) -> Iterator[str]:
+    """Yield why a policy cannot be evaluated with this model."""
     if not callable(getattr(policy, "decide", None)):
         yield f"{type(policy).__name__} has no method decide(context)"
         return
@@ -124,28 +118,25 @@ def _strangeness(two_stage: TwoStageModel, policy: Any) -> Iterator[str]:
             )
 
 
-def _case(
+def _read_case(
     problems: Problems, two_stage: TwoStageModel, i: int, case: Any
 ) -> Case | None:
+    where = f"cases[{i}]"
     if not isinstance(case, Case):
-        problems.add_for(
-            f"cases[{i}]", f"{type(case).__name__} was given, not a csg.Case"
-        )
+        problems.add_for(where, f"{type(case).__name__} was given, not a csg.Case")
         return None
     outcomes = problems.check(
-        f"cases[{i}].outcomes", scenario_array, two_stage, case.outcomes
+        f"{where}.outcomes", scenario_array, two_stage, case.outcomes
     )
-    weights = problems.check(
-        f"cases[{i}].weights", weight_vector, case.weights, outcomes
-    )
+    weights = problems.check(f"{where}.weights", weight_vector, case.weights, outcomes)
     if outcomes is None or weights is None:
         return None
-    likely = weights > 0
-    return replace(case, outcomes=outcomes[likely], weights=weights[likely])
+    positive = weights > 0
+    return replace(case, outcomes=outcomes[positive], weights=weights[positive])
 
 
-def _values(reference: Any, count: int) -> np.ndarray | None:
-    """Return the values (n,) that were given; None if none were."""
+def _read_values(reference: Any, count: int) -> np.ndarray | None:
+    """Return the given reference values (n,); None if there are none."""
     if reference is None or (isinstance(reference, str) and reference == FULL):
         return None
     try:

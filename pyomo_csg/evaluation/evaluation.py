@@ -1,4 +1,4 @@
-"""csg.Evaluation: costs of policies on the same cases, and what follows from them."""
+"""csg.Evaluation: the costs of policies on the same cases, with statistics and tables."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pandas as pd
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.evaluation import gap_plots, tables
-from pyomo_csg.evaluation.references import TIE, combined, proven_gap, relative
 from pyomo_csg.evaluation.statistics import (
     Statistic,
-    alike,
-    bootstrapped,
-    compared,
-    computed,
-    drawn_whole,
-    name_of,
-    timed,
+    bootstrap_interval,
+    check_interval_options,
+    column_statistics,
+    group_by_rows,
+    resampling_units,
+    statistic_name,
+    statistic_ratios,
+    timing_table,
 )
-from pyomo_csg.evaluation.tables import counted, summary, written
-from pyomo_csg.validation import size_problems
+from pyomo_csg.evaluation.tables import count_words, summary_table, write_text
+from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,14 +32,14 @@ Path = str | os.PathLike[str]
 
 
 class Evaluation:
-    """What policies' decisions cost in cases that are the same for all of them.
+    """Costs of policies on the same cases.
 
-    :func:`pyomo_csg.evaluate` makes it; it does not change. Costs are lower for better
-    decisions, whatever the model's sense: a profit is negated.
+    It is made by :func:`pyomo_csg.evaluate` and does not change. Lower costs are better,
+    whatever the model's sense: profits are negated.
 
-    Statistics are over all cases of all trials, of the gaps if there is a reference and of
-    the costs if not. Cases in which a policy failed are left out of its own; tables say
-    how many there are.
+    Statistics are over all cases of all trials: of the gaps if there is a reference, else
+    of the costs. Cases in which a policy failed are left out of its statistics; tables
+    say how many there are.
 
     Parameters
     ----------
@@ -75,63 +75,64 @@ class Evaluation:
 
     @property
     def records(self) -> pd.DataFrame:
-        """What each policy did in each case: a row for each trial, case and policy.
+        """The results: one row per trial, case and policy.
 
-        ``seconds`` to decide; ``solve_seconds`` of these in its oracle and
-        ``solver_seconds`` of those inside the solver; ``failure`` says why there is no
-        ``cost``.
+        ``seconds`` to decide, of which ``solve_seconds`` in the policy's oracle, of which
+        ``solver_seconds`` in the solver. ``failure`` says why there is no ``cost``.
         """
         return self._records.copy()
 
     @property
     def reference(self) -> pd.DataFrame:
-        """What costs are compared with: a row for each trial and case.
+        """The reference: one row per trial and case.
 
-        ``value`` is the best known cost and ``bound`` what no decision costs less than,
-        as far as it is proven; ``gap`` is how far the two are apart, relatively.
-        ``source`` tells whose decision the value is of: the full program's or, where it
-        was not closed, that of a policy that did better. ``seconds`` and ``status``
-        are of the full program; ``digest`` tells a distribution from another.
+        ``value`` is the best known cost, ``bound`` a proven lower bound on the cost of any
+        decision, and ``gap`` their relative difference. ``source`` says whose decision
+        has the value: the full program's, or that of a policy that did better because a
+        limit stopped the full program. ``seconds`` and ``status`` are the full program's;
+        ``digest`` identifies the distribution.
         """
         table = self._reference.copy()
-        table.insert(2, "gap", proven_gap(table))
+        table.insert(2, "gap", tables.proven_gap(table))
         return table
 
     @property
     def policies(self) -> list[str]:
-        """Names of the policies."""
+        """The names of the policies."""
         return list(self._records.index.unique("policy"))
 
     @property
     def trials(self) -> list[Any]:
-        """Names of the trials."""
+        """The names of the trials."""
         return list(self._reference.index.unique("trial"))
 
     @property
     def has_reference(self) -> bool:
-        """Whether there is anything to compare costs with."""
+        """Whether there is a reference."""
         return bool((self._reference["source"] != "").any())
 
     @property
     def costs(self) -> pd.DataFrame:
-        """What decisions cost: a row for each trial and case, a column for each policy."""
+        """Costs: one row per trial and case, one column per policy."""
         wide = self._records["cost"].unstack("policy")
         return wide.reindex(index=self._reference.index, columns=self.policies)
 
     @property
     def gaps(self) -> pd.DataFrame:
-        """How far costs are above the reference v, relatively: (cost - v) / abs(v)."""
+        """Relative gaps to the reference value v: (cost - v) / abs(v)."""
         if not self.has_reference:
             raise DataError(
                 "There are no gaps",
-                ["costs were compared with nothing; evaluate with reference='2sp'"],
+                ["there is no reference; evaluate with reference='2sp'"],
             )
         value = self._reference["value"]
-        return self.costs.apply(lambda cost: relative(cost - value, value))
+        return self.costs.apply(
+            lambda cost: tables.relative_difference(cost - value, value)
+        )
 
     @property
     def failures(self) -> pd.DataFrame:
-        """Cases in which a policy has no cost, and why: trial, case, policy, failure."""
+        """Cases without a cost, and why: trial, case, policy, failure."""
         failed = self._records[self._records["failure"] != ""]
         return failed["failure"].reset_index()
 
@@ -156,10 +157,10 @@ class Evaluation:
         to: str | None = None,
         draws: int = 1000,
     ) -> pd.DataFrame:
-        """Return a bootstrap interval of a statistic: low and high for each policy.
+        """Return bootstrap intervals of a statistic: low and high for each policy.
 
-        The trials of a policy are drawn with replacement, each with all its cases; its
-        cases, if it has one trial only. The name of the columns says which.
+        A policy's trials are drawn with replacement, each with all its cases. If it has
+        one trial, cases are drawn. The name of the columns says which.
 
         Parameters
         ----------
@@ -168,156 +169,160 @@ class Evaluation:
         level : float
         seed : int
         to : str, optional
-            A policy: then the interval is of the ratio to its statistic, over the cases
-            of both.
+            A policy. The interval is then for the ratio to its statistic, on the cases
+            that both have.
         draws : int
+            Number of bootstrap samples.
         """
         values, column = self._measured.to_numpy(), self._column(to)
-        label, judged = self._reference.index.codes[0], self._judged.to_numpy()
+        check_interval_options(level, seed, draws)
+        trial, present = self._reference.index.codes[0], self._present.to_numpy()
         if column is not None:
-            judged = judged & judged[:, [column]]
-        found, over = np.full((2, values.shape[1]), np.nan), set()
-        for rows, mine in alike(judged):
-            kind, units = drawn_whole(rows, label)
+            present = present & present[:, [column]]
+        found, kinds = np.full((2, values.shape[1]), np.nan), set()
+        for rows, mine in group_by_rows(present):
+            kind, units = resampling_units(rows, trial)
             chosen, last = (mine, None) if column is None else ([*mine, column], -1)
-            part = values[:, chosen]
-            ends = bootstrapped(statistic, part, last, units, level, seed, draws)
+            ends = bootstrap_interval(
+                statistic, values[:, chosen], last, units, level, seed, draws
+            )
             found[:, mine] = ends[:, : len(mine)]
-            over.add(kind)
-        words = " or ".join(sorted(over, reverse=True))
+            kinds.add(kind)
+        words = " or ".join(sorted(kinds, reverse=True))
         names = pd.Index(["low", "high"], name=f"bootstrap over {words}")
         return pd.DataFrame(found.T, index=self._names, columns=names)
 
     def ratios(
         self, to: str, statistics: Sequence[Statistic] = ("median", "mean", 0.9)
     ) -> pd.DataFrame:
-        """Return statistics over those of a named policy, on the cases that both have.
+        """Return ratios of statistics to those of one policy, on the cases that both have.
 
         Parameters
         ----------
         to : str
-            The policy to compare with, such as the expected value's.
+            The policy to compare with.
         statistics : list
             As in :meth:`interval`.
         """
         values, column = self._measured.to_numpy(), self._column(to)
-        found = {name_of(s): compared(s, values, column) for s in statistics}
+        found = {
+            statistic_name(s): statistic_ratios(s, values, column) for s in statistics
+        }
         return pd.DataFrame(found, index=self._names)
 
-    def wins(self, tolerance: float = TIE) -> pd.Series:
-        """Return the fraction of its cases in which each policy costs least.
+    def wins(self, tolerance: float = tables.TIE) -> pd.Series:
+        """Return the fraction of its cases in which each policy has the lowest cost.
 
-        Ties are split: of two that cost the same each has half a win. A case without a
-        cost is lost.
+        Ties are split: two equal costs are half a win each. A case without a cost is not
+        won.
 
         Parameters
         ----------
         tolerance : float
-            Relative; costs that are closer to the least are the same.
+            Relative difference up to which costs count as equal.
         """
-        if problems := size_problems(tolerance=tolerance):
-            raise DataError("Cannot count wins", problems)
+        problems = Problems("Cannot count wins")
+        problems.check_nonnegative(tolerance=tolerance)
+        problems.raise_any()
         costs = self.costs
         least = costs.min(axis=1)
         best = costs.le(least + tolerance * least.abs(), axis=0)
         shares = best.div(best.sum(axis=1).clip(lower=1), axis=0)
-        return (shares.sum() / self._took_part).rename("wins")
+        return (shares.sum() / self._case_counts).rename("wins")
 
     def timing(self, statistic: Statistic = "median") -> pd.DataFrame:
-        """Return how long decisions take, in seconds, one context at a time.
+        """Return the seconds per decision, one context at a time.
 
         Parameters
         ----------
         statistic : 'median', 'mean' or float
-            Of the seconds over the cases.
+            Statistic over the cases.
 
         Returns
         -------
         DataFrame
-            ``decision`` in all; ``scenarios``, of it, to make them, and ``solve`` to
-            solve on them, of which ``solver`` inside the solver; ``full program`` of the
-            same cases; and ``speed-up``, how many times as long the full program takes.
+            ``decision`` in total; of it ``scenarios`` to generate them and ``solve`` in
+            the oracle, of which ``solver`` in the solver; ``full program`` for the same
+            cases; and ``speed-up``, the ratio of full program to decision.
         """
-        return timed(self._records, self._reference["seconds"], statistic)
+        return timing_table(self._records, self._reference["seconds"], statistic)
 
     def only(self, policies: Iterable[str]) -> Evaluation:
-        """Return the evaluation of some of the policies, against the same reference."""
+        """Return the evaluation of some policies, with the same reference."""
         wanted = list(policies) if isinstance(policies, Iterable) else [policies]
-        self._refuse_unknown(wanted)
+        self._check_policies(wanted)
         level = self._records.index.get_level_values("policy")
         parts = [self._records[level == name] for name in wanted]
         return Evaluation(pd.concat(parts), self._reference)
 
     @classmethod
     def join(cls, evaluations: Iterable[Evaluation]) -> Evaluation:
-        """Return several evaluations as one: of other trials, or of other policies.
+        """Return one evaluation of several trials, or of several sets of policies.
 
-        A policy may be missing in some. What several have of the same trial and case must
-        be the same case; the best value and bound that any has count for all.
+        A policy may be missing in some. The cases of a trial must be the same in all; the
+        best value and bound of a case are used for all.
 
         Raises
         ------
         DataError
-            If a trial's cases differ, a policy was judged on one twice, or only some
-            have a reference.
+            If the cases of a trial differ, a policy has two costs for one case, or only
+            some evaluations have a reference.
         """
-        every = list(evaluations) if isinstance(evaluations, Iterable) else []
-        tables.refuse_join(every)
-        records = pd.concat([one._records for one in every])
-        return cls(records, combined([one._reference for one in every]))
+        parts = list(evaluations) if isinstance(evaluations, Iterable) else []
+        tables.check_joinable(parts)
+        records = pd.concat([one._records for one in parts])
+        return cls(records, tables.join_references([one._reference for one in parts]))
 
     def plot_cdf(
         self, path: Path | None = None, ax: Axes | None = None, floor: float = 1e-6
     ) -> Axes:
-        """Draw the fraction of cases with at most a gap, for each policy.
-
-        Without a reference, that of cases with at most a cost.
+        """Plot each policy's cumulative distribution of gaps, or costs without a reference.
 
         Parameters
         ----------
         path : path, optional
-            A file to write; its kind follows from its ending.
+            A file to write, in the format of its extension.
         ax : matplotlib Axes, optional
-            Where to draw; a new figure by default.
+            Where to plot. Default: a new figure.
         floor : float
-            Gaps that are smaller, or negative, are shown there, and the axis says so.
+            Smaller and negative gaps are plotted at this value, and the axis says so.
 
         Returns
         -------
         matplotlib Axes
         """
         if not self.has_reference:
-            return gap_plots.draw_costs(self.costs, self._took_part, path, ax)
-        return gap_plots.draw_gaps(self.gaps, self._took_part, path, ax, floor)
+            return gap_plots.plot_costs(self.costs, self._case_counts, path, ax)
+        return gap_plots.plot_gaps(self.gaps, self._case_counts, path, ax, floor)
 
     def to_markdown(self, path: Path | None = None) -> str:
-        """Return, and write if a path is given, the table and its remarks in Markdown."""
-        return written(summary(self).markdown(), path)
+        """Return the table and its remarks in Markdown, and write it if there is a path."""
+        return write_text(summary_table(self).markdown(), path)
 
     def to_latex(self, path: Path | None = None) -> str:
-        """Return, and write if a path is given, the table and its remarks in LaTeX."""
-        return written(summary(self).latex(), path)
+        """Return the table and its remarks in LaTeX, and write it if there is a path."""
+        return write_text(summary_table(self).latex(), path)
 
     def to_csv(self, path: Path) -> None:
-        """Write a row for each trial, case and policy, for :meth:`from_csv`."""
-        tables.write(path, self._records, self._reference)
+        """Write one row per trial, case and policy, for :meth:`from_csv`."""
+        tables.write_csv(path, self._records, self._reference)
 
     @classmethod
     def from_csv(cls, path: Path) -> Evaluation:
         """Return the evaluation that :meth:`to_csv` wrote."""
-        return cls(*tables.read(path))
+        return cls(*tables.read_csv(path))
 
     def __str__(self) -> str:
-        return f"{self._title}\n\n{summary(self).text()}"
+        return f"{self._title}\n\n{summary_table(self).text()}"
 
     def __repr__(self) -> str:
         return f"<{self._title}>"
 
     @property
     def _title(self) -> str:
-        policies = counted(len(self.policies), "policy", "policies")
-        cases = counted(len(self._reference), "case", "cases")
-        trials = counted(len(self.trials), "trial", "trials")
+        policies = count_words(len(self.policies), "policy", "policies")
+        cases = count_words(len(self._reference), "case", "cases")
+        trials = count_words(len(self.trials), "trial", "trials")
         return f"Evaluation of {policies} on {cases} in {trials}"
 
     @property
@@ -326,32 +331,32 @@ class Evaluation:
 
     @property
     def _measured(self) -> pd.DataFrame:
-        """What statistics are of."""
+        """The numbers that statistics are computed from."""
         return self.gaps if self.has_reference else self.costs
 
     @property
-    def _judged(self) -> pd.DataFrame:
-        """Whether a policy, a column, was judged on a case, a row."""
+    def _present(self) -> pd.DataFrame:
+        """Whether a policy (column) was evaluated on a case (row)."""
         wide = self._records["failure"].notna().unstack("policy", fill_value=False)
         index = self._reference.index
         return wide.reindex(index=index, columns=self.policies, fill_value=False)
 
     @property
-    def _took_part(self) -> pd.Series:
-        """How many cases each policy was judged on."""
+    def _case_counts(self) -> pd.Series:
+        """The number of cases that each policy was evaluated on."""
         return self._records.groupby("policy").size().reindex(self._names)
 
     def _statistic(self, statistic: Statistic) -> pd.Series:
-        found = computed(statistic, self._measured.to_numpy())
-        return pd.Series(found, index=self._names, name=name_of(statistic))
+        found = column_statistics(statistic, self._measured.to_numpy())
+        return pd.Series(found, index=self._names, name=statistic_name(statistic))
 
     def _column(self, policy: str | None) -> int | None:
         if policy is None:
             return None
-        self._refuse_unknown([policy])
+        self._check_policies([policy])
         return self.policies.index(policy)
 
-    def _refuse_unknown(self, names: list[str]) -> None:
+    def _check_policies(self, names: list[str]) -> None:
         unknown = [name for name in names if name not in self.policies]
         if unknown or not names:
             found = f"{shortlist(map(str, unknown)) or 'none'} was given"

@@ -1,4 +1,4 @@
-"""Evaluations as files of one row for each trial, case and policy; and as one."""
+"""The reference of an evaluation, its remarks, and its tables in text, Markdown, LaTeX, CSV."""
 
 from __future__ import annotations
 
@@ -12,53 +12,115 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.evaluation.references import FULL_PROGRAM, GIVEN, POLICY, relative
 from pyomo_csg.storage import readable_path, write_user_file
+from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
     from pyomo_csg.evaluation.evaluation import Evaluation
 
+FULL_PROGRAM, GIVEN, POLICY = "full program", "given", "policy "  # sources of values
+TIE = 1e-9  # relative difference of costs that count as equal
 TOLERANCE = 1e-6
-_LIMITS = {"value": "the reference", "bound": "what is proven to be possible"}
+_CASE_KEYS = ["trial", "case"]
+_LIMITS = {"value": "the reference", "bound": "the proven bound"}
+_KEYS = [*_CASE_KEYS, "policy"]
+_RECORDS = {
+    "cost": float,
+    "seconds": float,
+    "solve_seconds": float,
+    "solver_seconds": float,
+    "failure": str,
+}
+_REFERENCE = {
+    "value": float,
+    "bound": float,
+    "full_seconds": float,
+    "status": str,
+    "source": str,
+    "digest": str,
+}
+_LEVEL = 0.95
+_SPECIAL = {char: f"\\{char}" for char in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+def relative_difference(difference: pd.Series, value: pd.Series) -> pd.Series:
+    """Return difference / abs(value), 0 where the difference is 0."""
+    return (difference / value.abs()).mask(difference == 0, 0.0)
+
+
+def proven_gap(reference: pd.DataFrame) -> pd.Series:
+    """Return the relative gap between the value and the proven bound."""
+    value = reference["value"]
+    return relative_difference((value - reference["bound"]).clip(lower=0.0), value)
+
+
+def improve_reference(reference: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
+    """Return the reference, with a policy's cost where that beats the full program's.
+
+    This happens if a limit stopped the full program. ``source`` names the policy.
+    """
+    costs = records["cost"].dropna()
+    if costs.empty:
+        return reference
+    groups, value = costs.groupby(_CASE_KEYS, sort=False), reference["value"]
+    least = groups.min().reindex(reference.index)
+    winner = groups.idxmin().reindex(reference.index)
+    beaten = least.notna() & ~(least >= value - TIE * value.abs())
+    source = reference["source"].copy()
+    source[beaten] = [f"{POLICY}{policy}" for _, _, policy in winner[beaten]]
+    return reference.assign(value=np.fmin(value, least), source=source)
+
+
+def join_references(references: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return one reference, with the best value and bound of each case."""
+    table = pd.concat(references)
+    ranked = table.sort_values("value", kind="stable")
+    best = ranked.groupby(_CASE_KEYS, sort=False).first()
+    bound = table.groupby(_CASE_KEYS, sort=False)["bound"].max()
+    return best.assign(bound=bound).reindex(table.index.unique())
 
 
 def remarks(evaluation: Evaluation) -> list[str]:
-    """Say what costs are compared with, how far that is proven, and what is missing."""
+    """Return notes on the reference, how far it is proven, and missing costs."""
     return [
-        *_on_reference(evaluation),
-        *_on_failures(evaluation),
-        *warnings_of(evaluation, TOLERANCE),
+        *_reference_remarks(evaluation),
+        *_failure_remarks(evaluation),
+        *low_cost_warnings(evaluation, TOLERANCE),
     ]
 
 
-def warnings_of(evaluation: Evaluation, tolerance: float) -> list[str]:
-    """Say which costs are lower than they should be able to be."""
+def low_cost_warnings(evaluation: Evaluation, tolerance: float) -> list[str]:
+    """Return warnings about costs below the reference or the proven bound."""
     if not evaluation.has_reference:
         return []
     limits = evaluation.reference[["value", "bound"]]
-    table = evaluation.records.join(limits, on=["trial", "case"])
+    table = evaluation.records.join(limits, on=_CASE_KEYS)
     found = []
     for column, words in _LIMITS.items():
         limit = table[column]
-        under = (table["cost"] - limit) / limit.abs()
-        under = under[under < -tolerance]
-        if len(under):
-            trial, case, policy = under.idxmin()
+        below = (table["cost"] - limit) / limit.abs()
+        below = below[below < -tolerance]
+        if len(below):
+            trial, case, policy = below.idxmin()
             found.append(
-                f"{len(under)} costs are lower than {words}; the furthest, by "
-                f"{-under.min():.3g} of it, is of '{policy}' in case {case} of trial "
-                f"{trial}"
+                f"{len(below)} costs are lower than {words}; the largest difference, "
+                f"{-below.min():.3g} relatively, is for '{policy}' in case {case} of "
+                f"trial {trial}"
             )
     return found
 
 
-def _on_reference(evaluation: Evaluation) -> list[str]:
+def _reference_remarks(evaluation: Evaluation) -> list[str]:
     reference = evaluation.reference
     source, gap = reference["source"], reference["gap"]
     if not evaluation.has_reference:
         return ["costs, lower is better; there is no reference"]
     if (source == GIVEN).all():
-        return ["gaps to values that were given; nothing is proven of them"]
+        return ["gaps to given values, for which nothing is proven"]
     count, closed = len(gap), int((gap <= TOLERANCE).sum())
     words = f"gaps to the {FULL_PROGRAM}, proven optimal in {closed} of {count} cases"
     known = gap[np.isfinite(gap) & (gap > TOLERANCE)]
@@ -70,32 +132,24 @@ def _on_reference(evaluation: Evaluation) -> list[str]:
     if unproven := count - closed - len(known):
         words += f", not at all in {unproven}"
     found = [words]
-    ended = reference.loc[source.str.startswith(POLICY), "status"]
-    if len(ended):
-        counts = ended.value_counts(sort=False)
+    status = reference.loc[source.str.startswith(POLICY), "status"]
+    if len(status):
+        counts = status.value_counts(sort=False)
         how = ", ".join(f"'{status}' in {count}" for status, count in counts.items())
         found.append(
-            f"in {len(ended)} cases the best decision known is a policy's; the "
-            f"{FULL_PROGRAM} ended {how}"
+            f"in {len(status)} cases the best known decision is a policy's; the "
+            f"{FULL_PROGRAM} ended with status {how}"
         )
     return found
 
 
-def _on_failures(evaluation: Evaluation) -> list[str]:
+def _failure_remarks(evaluation: Evaluation) -> list[str]:
     failures = evaluation.failures
     if failures.empty:
         return []
     counts = failures["policy"].value_counts(sort=False)
     names = ", ".join(f"'{name}' in {count}" for name, count in counts.items())
-    return [f"cases without a cost, left out of statistics and lost: {names}"]
-
-
-_LEVEL = 0.95
-_SPECIAL = {char: f"\\{char}" for char in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
+    return [f"cases without a cost, left out of statistics and not won: {names}"]
 
 
 @dataclass(frozen=True)
@@ -107,7 +161,7 @@ class Table:
     notes: list[str]
 
     def text(self) -> str:
-        """Return it for a terminal."""
+        """Return plain text."""
         lines = [self.header, *self.rows]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         found = []
@@ -117,7 +171,7 @@ class Table:
         return "\n".join([*found, "", *self.notes])
 
     def markdown(self) -> str:
-        """Return it in Markdown."""
+        """Return Markdown."""
         rule = ["---", *["---:"] * (len(self.header) - 1)]
         lines = [self.header, rule, *self.rows]
         found = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in lines]
@@ -125,13 +179,13 @@ class Table:
         return "\n".join([*(f"| {row} |" for row in found), "", *notes, ""])
 
     def latex(self) -> str:
-        """Return it in LaTeX, for the package booktabs."""
+        """Return LaTeX, for the package booktabs."""
         width = len(self.header)
         header, *rows = (
-            " & ".join(map(_escaped, row)) for row in (self.header, *self.rows)
+            " & ".join(map(_escape, row)) for row in (self.header, *self.rows)
         )
         notes = (
-            rf"\multicolumn{{{width}}}{{l}}{{\footnotesize {_escaped(note)}}}"
+            rf"\multicolumn{{{width}}}{{l}}{{\footnotesize {_escape(note)}}}"
             for note in self.notes
         )
         lines = [
@@ -148,134 +202,112 @@ class Table:
         return "\n".join(lines)
 
 
-def summary(evaluation: Evaluation) -> Table:
-    """Return statistics, wins and times of each policy, and what is to be said of them."""
+def summary_table(evaluation: Evaluation) -> Table:
+    """Return statistics, wins and times of each policy, with remarks."""
     scale, digits, of = 100.0, 3, "gap, %"
     if not evaluation.has_reference:
         scale, digits, of = 1.0, 6, "cost"
     timing, interval = evaluation.timing(), evaluation.interval("median", _LEVEL)
-    ends = (_shown(scale * interval[end], digits) for end in ("low", "high"))
+    ends = (_format(scale * interval[end], digits) for end in ("low", "high"))
     columns = {
         "policy": evaluation.policies,
-        f"median {of}": _shown(scale * evaluation.median(), digits),
+        f"median {of}": _format(scale * evaluation.median(), digits),
         f"{_LEVEL:.0%} interval": [f"{a} to {b}" for a, b in zip(*ends, strict=True)],
-        f"mean {of}": _shown(scale * evaluation.mean(), digits),
-        f"90th percentile {of}": _shown(scale * evaluation.quantile(0.9), digits),
+        f"mean {of}": _format(scale * evaluation.mean(), digits),
+        f"90th percentile {of}": _format(scale * evaluation.quantile(0.9), digits),
         "wins": [f"{share:.1%}" for share in evaluation.wins()],
-        "ms a decision": _shown(1000 * timing["decision"]),
+        "ms a decision": _format(1000 * timing["decision"]),
     }
     if timing["speed-up"].notna().any():
-        columns["speed-up"] = _shown(timing["speed-up"])
+        columns["speed-up"] = _format(timing["speed-up"])
     rows = [list(row) for row in zip(*columns.values(), strict=True)]
-    drawn = f"intervals of the median by {interval.columns.name}"
-    return Table(list(columns), rows, [*remarks(evaluation), drawn])
+    method = f"intervals of the median by {interval.columns.name}"
+    return Table(list(columns), rows, [*remarks(evaluation), method])
 
 
-def written(content: str, path: str | os.PathLike[str] | None) -> str:
-    """Write a text if there is a path, and return it."""
+def write_text(content: str, path: str | os.PathLike[str] | None) -> str:
+    """Return a text, after writing it if there is a path."""
     if path is not None:
         write_user_file(path, content.encode())
     return content
 
 
-def counted(count: int, one: str, many: str) -> str:
-    """Return a count in words that agree with it."""
+def count_words(count: int, one: str, many: str) -> str:
+    """Return a count with its noun in the singular or plural."""
     return f"{count} {one if count == 1 else many}"
 
 
-def _shown(numbers: pd.Series, digits: int = 3) -> list[str]:
+def _format(numbers: pd.Series, digits: int = 3) -> list[str]:
     return ["-" if np.isnan(x) else f"{x:.{digits}g}" for x in numbers]
 
 
-def _escaped(cell: str) -> str:
+def _escape(cell: str) -> str:
     return "".join(_SPECIAL.get(char, char) for char in cell)
 
 
-_KEYS = ["trial", "case", "policy"]
-_RECORDS = {
-    "cost": float,
-    "seconds": float,
-    "solve_seconds": float,
-    "solver_seconds": float,
-    "failure": str,
-}
-_REFERENCE = {
-    "value": float,
-    "bound": float,
-    "full_seconds": float,
-    "status": str,
-    "source": str,
-    "digest": str,
-}
-
-
-def write(
+def write_csv(
     path: str | os.PathLike[str], records: pd.DataFrame, reference: pd.DataFrame
 ) -> None:
-    """Write all that an evaluation holds, with the gaps."""
+    """Write an evaluation, with its gaps."""
     known = reference.rename(columns={"seconds": "full_seconds"})
-    table = records.join(known, on=["trial", "case"])
-    table["gap"] = relative(table["cost"] - table["value"], table["value"])
+    table = records.join(known, on=_CASE_KEYS)
+    table["gap"] = relative_difference(table["cost"] - table["value"], table["value"])
     first = ["cost", "gap", "value", "bound", "seconds"]
     others = [name for name in (*_RECORDS, *_REFERENCE) if name not in first]
     write_user_file(path, table[[*first, *others]].to_csv().encode())
 
 
-def read(path: str | os.PathLike[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the records and the reference that were written."""
+def read_csv(path: str | os.PathLike[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the records and the reference of a file by :func:`write_csv`."""
     columns = {**_RECORDS, **_REFERENCE}
     path = readable_path(path)
     try:
-        # As text: a policy may be called NA, and numbers are to be the same to the bit.
+        # Read as text: a policy may be called NA, and numbers must keep every bit.
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
-        if lacking := [name for name in (*_KEYS, *columns) if name not in table]:
-            raise ValueError(f"it has no column {shortlist(lacking)}")
+        if missing := [name for name in (*_KEYS, *columns) if name not in table]:
+            raise ValueError(f"it has no column {shortlist(missing)}")
         for name, kind in columns.items():
-            table[name] = table[name].map(_number) if kind is float else table[name]
+            if kind is float:
+                table[name] = table[name].map(lambda x: float(x) if x else math.nan)
         table["case"] = table["case"].map(int)
     except ValueError as error:
         found = f"{error}; give a file that Evaluation.to_csv wrote"
-        raise DataError(f"'{path}' is no evaluation", [found]) from None
-    table["trial"] = table["trial"].map(_label)
+        raise DataError(f"'{path}' is not an evaluation", [found]) from None
+    table["trial"] = table["trial"].map(_read_trial)
     records = table.set_index(_KEYS)[list(_RECORDS)]
-    by_case = table.drop_duplicates(["trial", "case"]).set_index(["trial", "case"])
+    by_case = table.drop_duplicates(_CASE_KEYS).set_index(_CASE_KEYS)
     known = by_case[list(_REFERENCE)].rename(columns={"full_seconds": "seconds"})
     return records, known
 
 
-def _number(text: str) -> float:
-    return float(text) if text else math.nan
-
-
-def _label(text: str) -> int | str:
+def _read_trial(text: str) -> int | str:
     return int(text) if text.lstrip("-").isdecimal() else text
 
 
-def refuse_join(evaluations: Sequence[Evaluation]) -> None:
-    """Raise a DataError that lists why evaluations are not of one kind."""
-    subject = "Cannot join the evaluations"
+def check_joinable(evaluations: Sequence[Evaluation]) -> None:
+    """Raise a DataError if evaluations cannot be joined."""
+    problems = Problems("Cannot join the evaluations")
     strange = [one for one in evaluations if not hasattr(one, "has_reference")]
     if strange or not evaluations:
         given = f"a {type(strange[0]).__name__} was" if strange else "none were"
-        raise DataError(subject, [f"{given} given; give a list of csg.Evaluation"])
-    problems = []
+        problems.add(f"{given} given; give a list of csg.Evaluation")
+        problems.raise_any()
     if len({one.has_reference for one in evaluations}) > 1:
-        problems.append("some have a reference and others have none")
+        problems.add("some have a reference and others have none")
     records = pd.concat([one.records for one in evaluations])
-    twice = records.index[records.index.duplicated()].unique()
-    if len(twice):
-        trial, case, policy = twice[0]
-        problems.append(
-            f"{len(twice)} costs are there twice, the first of '{policy}' in case {case} "
-            f"of trial {trial}; give each evaluation another trial="
+    duplicates = records.index[records.index.duplicated()].unique()
+    if len(duplicates):
+        trial, case, policy = duplicates[0]
+        problems.add(
+            f"{len(duplicates)} costs are there twice, the first of '{policy}' in case "
+            f"{case} of trial {trial}; give each evaluation another trial="
         )
     digests = pd.concat([one.reference["digest"] for one in evaluations])
-    kinds = digests.groupby(["trial", "case"], sort=False).nunique()
-    if (kinds > 1).any():
-        trial, case = kinds.index[kinds > 1][0]
-        problems.append(
+    distinct = digests.groupby(_CASE_KEYS, sort=False).nunique()
+    if (distinct > 1).any():
+        trial, case = distinct.index[distinct > 1][0]
+        problems.add(
             f"case {case} of trial {trial} is not the same in all; give each evaluation "
             "another trial="
         )
-    if problems:
-        raise DataError(subject, problems)
+    problems.raise_any()

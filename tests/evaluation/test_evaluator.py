@@ -10,7 +10,7 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, newsvendor
-from tests.evaluation.making import (
+from tests.evaluation.sample_cases import (
     OnScenarios,
     Rule,
     best_order,
@@ -149,7 +149,7 @@ def test_values_that_are_given_are_used_and_what_is_below_is_told(caplog):
     assert evaluation.gaps["ten"].to_numpy() == pytest.approx(gaps)
     assert set(evaluation.reference["source"]) == {"given"}
     assert "costs are lower than the reference" in caplog.text
-    assert "nothing is proven of them" in str(evaluation)
+    assert "for which nothing is proven" in str(evaluation)
 
 
 def test_without_a_reference_there_are_costs_and_wins():
@@ -252,5 +252,7 @@ def test_many_contexts_in_a_case_are_refused():
     pairs = newsvendor.sample(40, seed=1)
     policy = fit(pairs, method="mmd")
     many = csg.Case(pairs[0][:3], [[15.0]])
-    with pytest.raises(csg.DataError, match=r"cases\[0\].context: it is taken as many"):
+    with pytest.raises(
+        csg.DataError, match=r"cases\[0\].context: it is read as several"
+    ):
         csg.evaluate({"mmd": policy}, [many])

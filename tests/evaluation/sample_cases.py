@@ -59,7 +59,7 @@ def best_order(case):
     return demand[order][np.searchsorted(below, level - 1e-12)]
 
 
-def evaluation_of(costs, values=None, bounds=None, trials=None, seconds=1.0):
+def make_evaluation(costs, values=None, bounds=None, trials=None, seconds=1.0):
     """Return an evaluation of costs {policy: (n,)} and values (n,)."""
     n = len(next(iter(costs.values())))
     trials = [0] * n if trials is None else trials

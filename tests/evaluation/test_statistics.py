@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import pyomo_csg as csg
-from tests.evaluation.making import evaluation_of
+from tests.evaluation.sample_cases import make_evaluation
 
 
 def gaps_of(rng, n, policies="ab"):
@@ -15,7 +15,7 @@ def gaps_of(rng, n, policies="ab"):
 @pytest.mark.parametrize("statistic", ["median", "mean", 0.9])
 def test_cases_are_drawn_where_there_is_one_trial(statistic):
     costs = gaps_of(np.random.default_rng(1), 15)
-    evaluation = evaluation_of(costs, np.ones(15))
+    evaluation = make_evaluation(costs, np.ones(15))
     found = evaluation.interval(statistic, level=0.8, seed=4, draws=50)
     function = {"median": np.median, "mean": np.mean}.get(
         statistic, lambda values: np.quantile(values, 0.9)
@@ -34,7 +34,7 @@ def test_whole_trials_are_drawn_where_there_are_several():
     trials = [0] * 4 + [1] * 6 + [2] * 5
     costs = gaps_of(np.random.default_rng(2), 15)
     costs["b"][4:10] = np.nan  # missing in a trial
-    evaluation = evaluation_of(costs, np.ones(15), trials=trials)
+    evaluation = make_evaluation(costs, np.ones(15), trials=trials)
     found = evaluation.interval("mean", seed=7, draws=40)
     rng, every = np.random.default_rng(7), {"a": [], "b": []}
     for _ in range(40):
@@ -56,7 +56,7 @@ def test_a_policy_of_few_trials_is_drawn_from_these():
     parts = {"EV": 18, "two": 12, "one": 6}
     costs = gaps_of(rng, 18, parts)
     joined = csg.Evaluation.join(
-        evaluation_of({policy: costs[policy][:n]}, np.ones(n), trials=trials[:n])
+        make_evaluation({policy: costs[policy][:n]}, np.ones(n), trials=trials[:n])
         for policy, n in parts.items()
     )
     for to in (None, "EV"):
@@ -64,7 +64,7 @@ def test_a_policy_of_few_trials_is_drawn_from_these():
         assert found.columns.name == "bootstrap over trials or cases"
         for policy, n in parts.items():
             both = {name: costs[name][:n] for name in ("EV", policy)}
-            alone = evaluation_of(both, np.ones(n), trials=trials[:n])
+            alone = make_evaluation(both, np.ones(n), trials=trials[:n])
             expected = alone.interval("mean", to=to, draws=30).loc[policy]
             assert found.loc[policy].tolist() == expected.tolist()
     assert found.loc["one", "low"] < found.loc["one", "high"]
@@ -72,7 +72,7 @@ def test_a_policy_of_few_trials_is_drawn_from_these():
 
 def test_the_interval_is_that_of_scipy_but_for_chance():
     rng = np.random.default_rng(3)
-    evaluation = evaluation_of({"a": 1 + rng.exponential(size=60)}, np.ones(60))
+    evaluation = make_evaluation({"a": 1 + rng.exponential(size=60)}, np.ones(60))
     found = evaluation.interval("mean", level=0.9, draws=4000).loc["a"]
     theirs = stats.bootstrap(
         (evaluation.gaps["a"].to_numpy(),),
@@ -91,7 +91,7 @@ def test_an_interval_covers_about_as_often_as_it_says():
     rng, covered = np.random.default_rng(5), 0
     for _ in range(10):
         costs = dict(enumerate(1 + rng.exponential(size=(20, 50))))
-        found = evaluation_of(costs, np.ones(50)).interval("mean", 0.8, draws=200)
+        found = make_evaluation(costs, np.ones(50)).interval("mean", 0.8, draws=200)
         covered += ((found["low"] <= 1) & (1 <= found["high"])).sum()
     assert (
         140 <= covered <= 172
@@ -101,7 +101,7 @@ def test_an_interval_covers_about_as_often_as_it_says():
 def test_a_ratio_has_an_interval_in_which_common_chance_cancels():
     common = np.random.default_rng(6).exponential(size=30)
     costs = {"EV": 1 + common, "half": 1 + 0.5 * common}
-    evaluation = evaluation_of(costs, np.ones(30))
+    evaluation = make_evaluation(costs, np.ones(30))
     ratio = evaluation.interval("mean", to="EV", draws=100)
     assert ratio.loc["half"].tolist() == pytest.approx([0.5, 0.5])
     alone = evaluation.interval("mean", draws=100).loc["half"]
@@ -109,7 +109,7 @@ def test_a_ratio_has_an_interval_in_which_common_chance_cancels():
 
 
 def test_the_same_seed_gives_the_same_interval():
-    evaluation = evaluation_of(gaps_of(np.random.default_rng(8), 20), np.ones(20))
+    evaluation = make_evaluation(gaps_of(np.random.default_rng(8), 20), np.ones(20))
     one, other = (evaluation.interval(seed=3, draws=30) for _ in range(2))
     assert one.equals(other)
     assert not one.equals(evaluation.interval(seed=4, draws=30))
@@ -118,6 +118,6 @@ def test_the_same_seed_gives_the_same_interval():
 
 
 def test_a_policy_without_any_cost_has_no_interval():
-    evaluation = evaluation_of({"a": [2.0, 3.0], "b": [np.nan] * 2}, np.ones(2))
+    evaluation = make_evaluation({"a": [2.0, 3.0], "b": [np.nan] * 2}, np.ones(2))
     assert evaluation.interval(draws=20).loc["b"].isna().all()
     assert np.isnan(evaluation.median()["b"])

@@ -7,7 +7,7 @@ import pyomo_csg as csg
 from models import cep1, mnv, newsvendor, sslp
 from pyomo_csg.evaluation import evaluator
 from pyomo_csg.evaluation.program_cache import ProgramCache
-from tests.evaluation.making import OnScenarios, Rule, newsvendor_cases
+from tests.evaluation.sample_cases import OnScenarios, Rule, newsvendor_cases
 from tests.solve.test_faults import no_complete_recourse
 from tests.solving import solve, transform
 
@@ -19,7 +19,7 @@ def solved(cases, folder, model=None, options=None):
     model = model or newsvendor.build()
     oracle, judge = csg.Oracle(model, options=options), csg.Oracle(model)
     cache = ProgramCache(folder, oracle.two_stage, {"options": options})
-    found = evaluator.full_programs(oracle, judge, cases, cache, 1, False)
+    found = evaluator.solve_full_programs(oracle, judge, cases, cache, 1, False)
     return found, oracle.stats.solves
 
 
@@ -105,7 +105,7 @@ def test_laws_of_one_size_start_from_the_last_basis():
     for count in (1, 2):
         oracle, judge = csg.Oracle(cep1.build()), csg.Oracle(cep1.build())
         cache = ProgramCache(None, oracle.two_stage, {})
-        evaluator.full_programs(oracle, judge, cases[:count], cache, 1, False)
+        evaluator.solve_full_programs(oracle, judge, cases[:count], cache, 1, False)
         iterations.append(oracle.stats.iterations)
     assert iterations[1] - iterations[0] < 0.1 * iterations[0]
 
@@ -161,7 +161,7 @@ def test_a_policy_can_beat_a_program_that_was_not_closed():
     assert reference["source"] == "policy exact"
     assert evaluation.gaps["exact"].item() == 0
     assert evaluation.gaps["mean"].item() > 0
-    assert "in 1 cases the best decision known is a policy's" in str(evaluation)
+    assert "in 1 cases the best known decision is a policy's" in str(evaluation)
 
 
 def test_a_limit_with_a_decision_at_hand_is_no_failure(tmp_path, demands, optimum):
