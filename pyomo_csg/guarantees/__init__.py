@@ -1,4 +1,4 @@
-"""How good a policy is, and how sure that is: certificates, bounds and diagnostics."""
+"""How good a policy is, and with what confidence: certificates, diagnostics and bounds."""
 
 from pyomo_csg.guarantees.ambiguity import Ambiguity, ambiguity
 from pyomo_csg.guarantees.certificate import Certificate, certify

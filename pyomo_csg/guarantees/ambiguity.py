@@ -1,4 +1,4 @@
-"""How much it matters which of several optimal decisions a solver returns."""
+"""Ambiguity: the cost difference between several optimal decisions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.guarantees.holdout import read_pairs
 
-_SAME = 1e-7
+_SAME = 1e-7  # relative difference of costs that counts as none
 
 
 @dataclass(frozen=True, eq=False)
 class Ambiguity:
-    """Losses of the best and the worst optimal decision. ``str()`` says it in words.
+    """Losses of the best and the worst optimal decisions. ``print`` it to read it.
 
     Attributes
     ----------
@@ -28,32 +28,33 @@ class Ambiguity:
 
     @property
     def spread(self) -> np.ndarray:
-        """How far apart they are (n,)."""
+        """The difference of the two losses (n,)."""
         return self.pessimistic - self.optimistic
 
     @property
     def share(self) -> float:
-        """The share of pairs whose outcome tells optimal decisions apart."""
+        """The share of pairs on which optimal decisions have different costs."""
         size = np.maximum(1.0, np.abs(self.optimistic))
         return float(np.mean(self.spread > _SAME * size))
 
     def __str__(self) -> str:
         if not self.share:
-            return "All optimal decisions cost the same, on all pairs."
+            return "All optimal decisions cost the same on every pair."
         return (
-            f"On {self.share:.0%} of pairs optimal decisions cost differently: the best of "
-            f"them {self.optimistic.mean():.6g} on average, the worst "
-            f"{self.pessimistic.mean():.6g}, {self.spread.max():.6g} apart at most."
+            f"On {self.share:.0%} of pairs optimal decisions differ in cost: the best "
+            f"cost {self.optimistic.mean():.6g} on average, the worst "
+            f"{self.pessimistic.mean():.6g}. The largest difference is "
+            f"{self.spread.max():.6g}."
         )
 
 
 def ambiguity(policy: Decider, data: Any) -> Ambiguity:
-    """Return what the best and the worst of a policy's optimal decisions cost on pairs.
+    """Return the costs of the best and the worst of a policy's optimal decisions.
 
     Parameters
     ----------
     policy : Decider
-        For a linear model, with as many scenarios for each context.
+        For a linear model, with the same number of scenarios for every context.
     data : (contexts, outcomes) or DataFrame
 
     Raises
@@ -68,7 +69,7 @@ def ambiguity(policy: Decider, data: Any) -> Ambiguity:
     --------
     >>> import pyomo_csg as csg
     >>> from models import newsvendor
-    >>> model = newsvendor.build(price=1.9)  # half of the demands are to be met
+    >>> model = newsvendor.build(price=1.9)  # meeting half of the demands is optimal
     >>> policy = csg.fit(
     ...     model, newsvendor.sample(60, seed=1), scenarios=2, method="mmd", progress=False
     ... )
@@ -76,13 +77,11 @@ def ambiguity(policy: Decider, data: Any) -> Ambiguity:
     1.0
     """
     pairs = read_pairs(policy, data)
-    scenarios, weights = (
-        policy.scenarios(pairs.contexts),
-        policy.weights(pairs.contexts),
-    )
+    scenarios = policy.scenarios(pairs.contexts)
     if not isinstance(scenarios, np.ndarray):
-        found = "it has more scenarios for some contexts than for others"
-        raise DataError("The policy's losses cannot be compared", [found])
+        found = "the number of scenarios differs between contexts"
+        raise DataError("Cannot compute the ambiguity of the policy", [found])
+    weights = policy.weights(pairs.contexts)
     best, worst = (
         policy.oracle.loss(
             scenarios, pairs.outcomes, kind, weights=weights, progress=False

@@ -1,4 +1,4 @@
-"""From a policy and new pairs to a certificate."""
+"""Certificates: confidence bounds on a policy's expected cost, from held-out pairs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from pyomo_csg.guarantees.holdout import (
 )
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.history import History
-from pyomo_csg.validation import is_number, seed_problems, share_problems
+from pyomo_csg.validation import Problems, is_number
 
-_BY = {
+_SUBJECT = "There is no certificate"
+_MIN_PAIRS = 20  # with fewer, intervals of skewed costs cover less often than stated
+_INEQUALITIES = {
     "hoeffding": "by Hoeffding's inequality",
     "bernstein": "by Maurer and Pontil's empirical Bernstein inequality",
 }
@@ -30,26 +32,27 @@ _BY = {
 
 @dataclass(frozen=True)
 class Certificate:
-    """What held-out pairs prove of a policy. ``str()`` says it in words.
+    """Confidence bounds for a policy from held-out pairs. ``print`` it to read it.
 
-    All bounds hold together with confidence 1 - ``delta``. Costs are to be minimised: those
-    of a model that is maximised are negative profits.
+    All bounds hold together with confidence 1 - ``delta``. Lower costs are better; if the
+    model is maximized, costs are negative profits.
 
     Attributes
     ----------
     model : str
-        Its name.
+        The name of the model.
     pairs : int
-        That the policy was not learned from.
+        The number of held-out pairs.
     delta : float
     cost : Interval
         Of the expected cost; ``upper`` is the bound.
     advantages : dict of Interval
-        How much less the policy costs than each rival, on pairs that neither has seen.
+        By how much the policy costs less than each baseline, on pairs that neither was
+        fitted to.
     gaps : tuple of Gap
-        How much more than the best it costs; ``interval.upper`` is the bound.
+        By how much it costs more than the best; ``interval.upper`` is the bound.
     maximised : bool
-        Whether the model's objective is.
+        Whether the model is maximized.
     """
 
     model: str
@@ -62,87 +65,84 @@ class Certificate:
 
     @property
     def excess(self) -> float:
-        """How much more than the best of the rivals it costs, at most; NaN for none."""
+        """A bound on the extra cost over the best baseline; NaN if there is none."""
         found = [-interval.lower for interval in self.advantages.values()]
         return max(found, default=float("nan"))
 
     def __str__(self) -> str:
-        head = [
-            f"Certificate of a policy for '{self.model}', on {self.pairs} new pairs",
-            f"With {100 * (1 - self.delta):.4g} % confidence, all of this together:",
-            f"  {_cost_in_words(self.cost, self.maximised)}",
-        ]
-        rivals = [f"  {_rival_in_words(*one)}" for one in self.advantages.items()]
-        if len(rivals) > 1:
-            rivals.append(f"  {_excess_in_words(self.excess)}")
-        gaps = [f"  {_gap_in_words(gap)}" for gap in self.gaps]
-        return "\n".join([*head, *rivals, *gaps, *self._grounds()])
-
-    def _grounds(self) -> list[str]:
-        """Say what the bounds rest on."""
-        found = [
-            self.cost,
-            *self.advantages.values(),
-            *(gap.interval for gap in self.gaps),
-        ]
-        if self.cost.method in _BY:
-            by = " and ".join(sorted({_BY[one.method] for one in found}))
-            return [f"These hold whatever the law of costs in their range, {by}."]
         lines = [
-            "These take means as nearly normal: Student's t, corrected for skewness."
+            _describe_cost(self.cost, self.maximised),
+            *(_describe_advantage(*one) for one in self.advantages.items()),
         ]
-        if any(one.doubtful for one in found):
+        if len(self.advantages) > 1:
+            lines.append(_describe_excess(self.excess))
+        lines += [_describe_gap(gap) for gap in self.gaps]
+        return "\n".join(
+            [
+                f"Certificate of a policy for '{self.model}', on {self.pairs} held-out pairs",
+                f"With {100 * (1 - self.delta):.4g} % confidence, all of these hold:",
+                *(f"  {line}" for line in lines),
+                *self._assumptions(),
+            ]
+        )
+
+    def _assumptions(self) -> list[str]:
+        gaps = [gap.interval for gap in self.gaps]
+        intervals = [self.cost, *self.advantages.values(), *gaps]
+        if self.cost.method in _INEQUALITIES:
+            names = sorted({_INEQUALITIES[one.method] for one in intervals})
+            by = " and ".join(names)
+            return [f"They hold for any distribution of costs in the range, {by}."]
+        lines = [
+            "They assume nearly normal means: Student's t, corrected for skewness."
+        ]
+        if any(one.doubtful for one in intervals):
             lines.append(
-                "Caution: a few large costs decide, and there are too few pairs for that "
-                "to be sure; give more, or the costs' range."
+                "Caution: a few large costs dominate, and there are too few pairs for "
+                "this assumption; give more pairs, or the cost_range."
             )
         return lines
 
 
-def _cost_in_words(cost: Interval, maximised: bool) -> str:
+def _describe_cost(cost: Interval, maximised: bool) -> str:
     if maximised:
         verb, mean, side, bound = "earns", -cost.mean, "at least", -cost.upper
     else:
         verb, mean, side, bound = "costs", cost.mean, "at most", cost.upper
-    return f"the policy {verb} {_number(mean)} on average, {side} {_number(bound)}"
+    return f"the policy {verb} {_format(mean)} on average, {side} {_format(bound)}"
 
 
-def _rival_in_words(name: str, advantage: Interval) -> str:
+def _describe_advantage(name: str, advantage: Interval) -> str:
     low, high = advantage.lower, advantage.upper
     if low > 0:
-        return f"it beats {name} by between {_number(low)} and {_number(high)}"
+        return f"it beats {name} by between {_format(low)} and {_format(high)}"
     if high < 0:
-        return (
-            f"it is beaten by {name}, by between {_number(-high)} and {_number(-low)}"
-        )
+        return f"{name} beats it by between {_format(-high)} and {_format(-low)}"
     return (
-        f"it may be better or worse than {name}: by at most {_number(high)} better, "
-        f"{_number(-low)} worse"
+        f"it may be better or worse than {name}: by at most {_format(high)} better, "
+        f"{_format(-low)} worse"
     )
 
 
-def _excess_in_words(excess: float) -> str:
+def _describe_excess(excess: float) -> str:
     if excess < 0:
-        return f"it beats the best of these by at least {_number(-excess)}"
-    return f"it is at most {_number(excess)} worse than the best of these"
+        return f"it beats the best of these by at least {_format(-excess)}"
+    return f"it is at most {_format(excess)} worse than the best of these"
 
 
-def _gap_in_words(gap: Gap) -> str:
-    most = _number(gap.interval.upper)
+def _describe_gap(gap: Gap) -> str:
+    most = _format(gap.interval.upper)
     if gap.rival == PERFECT:
-        return f"who knew every outcome beforehand would do better by at most {most}"
+        return f"perfect information would save at most {most}"
     return (
-        f"the best policy would do better by about {_number(gap.interval.mean)}, at most "
-        f"{most}, if groups of {gap.size} like contexts were one context each"
+        f"the best policy would save about {_format(gap.interval.mean)}, at most {most}, "
+        f"if each group of {gap.size} similar contexts were one context"
     )
 
 
-def _number(value: float) -> str:
-    """Return a number with five digits that count, never as a power of ten."""
+def _format(value: float) -> str:
+    """Return a number with five significant digits, without an exponent."""
     return np.format_float_positional(value, precision=5, fractional=False, trim="-")
-
-
-_LEAST = 20  # pairs: on fewer, intervals of skewed costs held less often than they say
 
 
 def certify(
@@ -156,31 +156,33 @@ def certify(
     gaps: bool = True,
     seed: int = 0,
 ) -> Certificate:
-    """Return what pairs that a policy was not learned from prove of it.
+    """Return confidence bounds for a policy from held-out pairs.
 
     Parameters
     ----------
     policy : Decider
-        A policy, or whatever decides like one.
+        A policy or a baseline.
     data : (contexts, outcomes) or DataFrame
-        Independent pairs of the kind that is to come, as in :func:`pyomo_csg.fit`.
+        Pairs that it was not fitted to, as in :func:`pyomo_csg.fit`: independent draws
+        from the distribution of future pairs.
     delta : float
-        The chance, at most, that any of the bounds is wrong.
+        The probability, at most, that any of the bounds is wrong.
     against : mapping of str to Decider, optional
-        Rivals by name, which have not seen the data either. Default: the decision on a
-        forest's forecast, and one decision for all contexts, from ``history``.
+        Baselines by name, not fitted to the data either. Default: the expected-value
+        decision of a forest's forecast, and one decision for all contexts.
     history : (contexts, outcomes) or DataFrame, optional
-        What the default rivals learn from: best, what the policy was fitted to. Without
-        it they learn from half of ``data``, and are judged on the other half.
+        The pairs that the default baselines learn from, best those that the policy was
+        fitted to. Without it they learn from one half of ``data`` and are evaluated on
+        the other.
     cost_range : tuple of float, optional
-        Between which numbers every cost is, of any decision and outcome. With it the
-        bounds hold whatever the law; without, they take means as nearly normal. For
+        A lower and an upper bound on the cost of any decision and outcome. With it the
+        bounds hold for any distribution; without it they assume nearly normal means. For
         linear models see :func:`pyomo_csg.guarantees.cost_range`.
     gaps : bool, optional
-        Whether to bound the optimality gap, for which the model is solved on single
-        outcomes and on groups of them.
+        Whether to bound the optimality gap. This solves the model on single outcomes and
+        on groups of them.
     seed : int
-        Of halves, forests and groups.
+        Of the random halves, forests and groups.
 
     Returns
     -------
@@ -189,11 +191,11 @@ def certify(
     Raises
     ------
     DataError
-        If the data does not fit the policy, there are fewer than 20 pairs, or 40 where
-        rivals learn from half of them, or a cost is out of its range.
+        If the data do not fit the policy, there are fewer than 20 pairs (40 if baselines
+        learn from half of them), or a cost is outside ``cost_range``.
     SolveError
-        If there is no decision for a context, or no recourse to an outcome: the expected
-        cost is then infinite.
+        If a context has no decision, or an outcome no recourse: the expected cost is then
+        infinite.
 
     Examples
     --------
@@ -208,15 +210,18 @@ def certify(
     (True, ['deciding on the forecast', 'one decision for all contexts'])
     """
     pairs = read_pairs(policy, data)
-    width = _width(delta, cost_range, pairs, seed)
-    rivals, rows = _rivals(policy, pairs, against, history, seed)
+    _check_arguments(delta, cost_range, pairs, seed)
+    width = None if cost_range is None else float(cost_range[1] - cost_range[0])
+    baselines, rows = _baselines(policy, pairs, against, history, seed)
     costs = decision_costs(policy, pairs)
-    judged = select_pairs(pairs, rows)
-    theirs = {n: decision_costs(rival, judged, policy) for n, rival in rivals.items()}
-    for charged in (costs, *theirs.values()):
-        _refuse_costs(charged, cost_range)
+    baseline_costs = {
+        name: decision_costs(baseline, select_pairs(pairs, rows), policy)
+        for name, baseline in baselines.items()
+    }
+    for found in (costs, *baseline_costs.values()):
+        _check_costs(found, cost_range)
     kinds = (PERFECT, NEIGHBOURS) if gaps else ()
-    share = delta / (1 + 2 * len(rivals) + len(kinds))  # for each bound, by the union
+    share = delta / (1 + 2 * len(baselines) + len(kinds))  # Bonferroni: one per bound
     return Certificate(
         policy.two_stage.model.name or "",
         len(pairs),
@@ -224,9 +229,9 @@ def certify(
         mean_interval(costs, share, width),
         {
             name: mean_interval(
-                rival - costs[rows], share, None if width is None else 2 * width
+                found - costs[rows], share, None if width is None else 2 * width
             )
-            for name, rival in theirs.items()
+            for name, found in baseline_costs.items()
         },
         tuple(
             estimate_gap(policy, pairs, costs, kind, share, width=width, seed=seed)
@@ -236,81 +241,76 @@ def certify(
     )
 
 
-def _rivals(
+def _baselines(
     policy: Decider,
     pairs: History,
     against: Mapping[str, Decider] | None,
     history: Any,
     seed: int,
 ) -> tuple[Mapping[str, Decider], np.ndarray]:
-    """Return the rivals, and on which pairs they are judged."""
+    """Return the baselines, and the rows of the pairs that they are evaluated on."""
     everything = np.arange(len(pairs))
     if against is not None:
-        _refuse_rivals(policy, against)
+        _check_baselines(policy, against)
         return against, everything
     if history is not None:
-        return certificate_baselines(
-            policy, read_pairs(policy, history), seed
-        ), everything
-    seen, rows = split_halves(pairs, seed)
-    if len(seen) < _LEAST:
-        found = f"there are {len(pairs)} pairs, half of which rivals would learn from"
-        remedy = f"give history=, or at least {2 * _LEAST}"
-        raise DataError("There is no certificate", [f"{found}; {remedy}"])
-    return certificate_baselines(policy, seen, seed), rows
+        past = read_pairs(policy, history)
+        return certificate_baselines(policy, past, seed), everything
+    past, rows = split_halves(pairs, seed)
+    if len(past) < _MIN_PAIRS:
+        found = f"there are {len(pairs)} pairs, and baselines would learn from half"
+        remedy = f"give history=, or at least {2 * _MIN_PAIRS}"
+        raise DataError(_SUBJECT, [f"{found}; {remedy}"])
+    return certificate_baselines(policy, past, seed), rows
 
 
-def _refuse_rivals(policy: Decider, against: Mapping[str, Decider]) -> None:
-    """Refuse what does not decide for the same contexts and variables."""
+def _check_baselines(policy: Decider, against: Mapping[str, Decider]) -> None:
+    """Raise a DataError unless all decide on the policy's contexts and variables."""
+    problems = Problems(_SUBJECT)
     if not isinstance(against, Mapping):
-        found = f"against is a {type(against).__name__}; give a mapping from name"
-        raise DataError("There is no certificate", [f"{found} to policy"])
-    problems = []
-    for name, rival in against.items():
-        if not isinstance(rival, Decider):
-            found = f"it is of type {type(rival).__name__}; give a csg.Policy or a rival of it"
-        elif rival.context_shape != policy.context_shape:
-            found = f"it decides for contexts of shape {rival.context_shape}"
-        elif _variables(rival) != _variables(policy):
-            found = "it decides on other first-stage variables"
-        else:
-            continue
-        problems.append(f"against[{name!r}]: {found}")
-    if problems:
-        raise DataError("There is no certificate", problems)
+        found = f"against is a {type(against).__name__}"
+        problems.add(f"{found}; give a mapping from name to policy")
+        problems.raise_any()
+    for name, baseline in against.items():
+        argument = f"against[{name!r}]"
+        if not isinstance(baseline, Decider):
+            found = f"it is of type {type(baseline).__name__}"
+            problems.add_for(argument, f"{found}; give a csg.Policy or a baseline")
+        elif baseline.context_shape != policy.context_shape:
+            found = f"it decides for contexts of shape {baseline.context_shape}"
+            problems.add_for(argument, found)
+        elif _variables(baseline) != _variables(policy):
+            problems.add_for(argument, "it decides on other first-stage variables")
+    problems.raise_any()
 
 
 def _variables(policy: Decider) -> set[str]:
     return {v.name for v in policy.two_stage.first_stage_variables}
 
 
-def _width(
-    delta: float, cost_range: tuple[float, float] | None, pairs: History, seed: int
-) -> float | None:
-    """Return how far apart costs can be, if that is known, or refuse what is off."""
-    problems = [*share_problems(delta=delta), *seed_problems(seed)]
-    if len(pairs) < _LEAST:
-        problems.append(f"there are {len(pairs)} pairs; give at least {_LEAST}")
+def _check_arguments(delta: Any, cost_range: Any, pairs: History, seed: Any) -> None:
+    problems = Problems(_SUBJECT)
+    problems.check_fractions(delta=delta)
+    problems.check_seed(seed)
+    if len(pairs) < _MIN_PAIRS:
+        problems.add(f"there are {len(pairs)} pairs; give at least {_MIN_PAIRS}")
     if cost_range is not None and not _is_range(cost_range):
         found = f"cost_range is {cost_range!r:.80}"
-        problems.append(f"{found}; give two finite numbers in order")
-    if problems:
-        raise DataError("There is no certificate", problems)
-    return None if cost_range is None else float(cost_range[1] - cost_range[0])
+        problems.add(f"{found}; give two finite numbers in order")
+    problems.raise_any()
 
 
-def _is_range(given: Any) -> bool:
-    two = isinstance(given, tuple | list | np.ndarray) and len(given) == 2
-    return two and all(map(is_number, given)) and given[0] < given[1]
+def _is_range(value: Any) -> bool:
+    is_pair = isinstance(value, tuple | list | np.ndarray) and len(value) == 2
+    return is_pair and all(map(is_number, value)) and value[0] < value[1]
 
 
-def _refuse_costs(costs: np.ndarray, cost_range: tuple[float, float] | None) -> None:
-    if cost_range is None or (
-        costs.min() >= cost_range[0] and costs.max() <= cost_range[1]
-    ):
+def _check_costs(costs: np.ndarray, cost_range: tuple[float, float] | None) -> None:
+    if cost_range is None:
         return
-    found = (
-        f"costs are between {costs.min():.6g} and {costs.max():.6g}, but cost_range is "
-        f"{cost_range}; give numbers that no cost can leave (profits count as negative)"
-    )
-    raise DataError("There is no certificate", [found])
+    if costs.min() < cost_range[0] or costs.max() > cost_range[1]:
+        found = f"costs are between {costs.min():.6g} and {costs.max():.6g}"
+        remedy = "give bounds that no cost can exceed (profits count as negative)"
+        raise DataError(
+            _SUBJECT, [f"{found}, but cost_range is {cost_range}; {remedy}"]
+        )

@@ -1,9 +1,9 @@
-"""How far a policy is from the best there can be, on data alone.
+"""Upper bounds on the optimality gap of a policy, from held-out pairs alone.
 
-The multiple replications of Mak, Morton and Wood (1999): the optimum on a few outcomes
-costs less, in expectation, than any decision made before them. So the mean cost of a
-policy on groups of pairs, less the optimum on each group's outcomes, is on average no
-less than its optimality gap.
+They use the multiple replications of Mak, Morton and Wood (1999): in expectation the
+optimum on a few outcomes costs no more than any decision made before them. So a policy's
+mean cost on groups of pairs, minus the optimum on each group's outcomes, overestimates its
+optimality gap.
 """
 
 from __future__ import annotations
@@ -14,42 +14,35 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.decisions.decider import Decider
-from pyomo_csg.errors import DataError
 from pyomo_csg.guarantees.holdout import decision_costs, read_pairs
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.distributions.samplers import context_features
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.domains import standard_spread
-from pyomo_csg.validation import (
-    is_one_of,
-    is_whole,
-    seed_problems,
-    share_problems,
-    size_problems,
-)
+from pyomo_csg.validation import Problems, is_one_of, is_whole
 
-PERFECT, NEIGHBOURS, CONTEXT_FREE = RIVALS = (
+PERFECT, NEIGHBOURS, CONTEXT_FREE = REFERENCES = (
     "perfect information",
     "neighbourhoods",
     "context-free",
 )
-_GROUPS, _LARGEST = 30, 30  # as many groups as Mak, Morton and Wood have
+_GROUPS, _MAX_SIZE = 30, 30  # Mak, Morton and Wood use 30 groups
 
 
 @dataclass(frozen=True)
 class Gap:
-    """What no rival can save, with confidence.
+    """The cost of a policy above a reference, with confidence.
 
     Attributes
     ----------
     rival : str
-        Who it is measured against. ``'perfect information'``: who knows each outcome
-        beforehand, as no policy does. ``'neighbourhoods'``: the best decision for each of
-        some groups of like contexts. ``'context-free'``: the best decision for all.
+        The reference. ``'perfect information'`` knows each outcome beforehand.
+        ``'neighbourhoods'`` makes the best decision for each group of similar contexts.
+        ``'context-free'`` makes the best single decision for all contexts.
     size : int
-        Pairs a group.
+        The number of pairs in a group.
     interval : Interval
-        Of the mean gap; only ``upper`` is a bound of the true gap.
+        Of the mean gap; only ``upper`` bounds the true gap.
     """
 
     rival: str
@@ -58,10 +51,10 @@ class Gap:
 
     @property
     def proven(self) -> bool:
-        """Whether ``interval.upper`` bounds what the rival saves, as surely as its method.
+        """Whether ``interval.upper`` is a bound, and not just an estimate.
 
-        So it is but for neighbourhoods: their contexts differ, and the best policy may
-        cost less than the best single decision for all of them.
+        It is an estimate for neighborhoods: their contexts differ, so the best policy may
+        cost less than the best single decision for a whole group.
         """
         return self.rival != NEIGHBOURS
 
@@ -76,22 +69,22 @@ def optimality_gap(
     width: float | None = None,
     seed: int = 0,
 ) -> Gap:
-    """Return how much more than the best a policy costs, at most.
+    """Return an upper bound on the optimality gap of a policy.
 
     Parameters
     ----------
     policy : Decider
     data : (contexts, outcomes) or DataFrame
-        Pairs that it was not learned from.
+        Pairs that it was not fitted to.
     rival : str
-        As in :class:`Gap`.
+        The reference, as in :class:`Gap`.
     delta : float
-        The chance that the mean gap is above ``interval.upper``, at most.
+        The probability, at most, that the mean gap exceeds ``interval.upper``.
     size : int, optional
-        Pairs a group. Default: so that there are 30 groups, but at most 30; always 1
-        for perfect information.
+        Pairs in a group. Default: for 30 groups, but at most 30. Always 1 for perfect
+        information.
     width : float, optional
-        How far apart two costs can be at most, if that is known.
+        The largest possible difference of two costs, if it is known.
     seed : int
         Of the groups.
 
@@ -113,18 +106,19 @@ def optimality_gap(
     (1, True, True)
     """
     pairs = read_pairs(policy, data)
-    problems = [*share_problems(delta=delta), *seed_problems(seed)]
-    if not is_one_of(rival, RIVALS):
-        problems.append(f"rival is {rival!r}; give one of {RIVALS}")
+    problems = Problems("Cannot bound the gap")
+    problems.check_fractions(delta=delta)
+    problems.check_seed(seed)
+    if not is_one_of(rival, REFERENCES):
+        problems.add(f"rival is {rival!r}; give one of {REFERENCES}")
     if width is not None:
-        problems += size_problems(width=width)
+        problems.check_nonnegative(width=width)
     most = len(pairs) // 2  # so that there are two groups
     if len(pairs) < 4:
-        problems.append(f"there are {len(pairs)} pairs; give at least 4")
+        problems.add(f"there are {len(pairs)} pairs; give at least 4")
     if size is not None and not (is_whole(size) and 1 <= size <= most):
-        problems.append(f"size is {size!r}; give a whole number from 1 to {most}")
-    if problems:
-        raise DataError("There is no such gap", problems)
+        problems.add(f"size is {size!r}; give a whole number from 1 to {most}")
+    problems.raise_any()
     costs = decision_costs(policy, pairs)
     return estimate_gap(policy, pairs, costs, rival, delta, size, width, seed)
 
@@ -133,36 +127,36 @@ def estimate_gap(
     policy: Decider,
     pairs: History,
     costs: np.ndarray,
-    rival: str,
+    reference: str,
     delta: float,
     size: int | None = None,
     width: float | None = None,
     seed: int = 0,
 ) -> Gap:
-    """Return the gap of a policy whose decisions cost so much (n,) on pairs."""
+    """Return the gap of a policy from the costs (n,) of its decisions on the pairs."""
     if size is None:
-        size = min(_LARGEST, max(2, len(pairs) // _GROUPS))
-    if rival == PERFECT:
+        size = min(_MAX_SIZE, max(2, len(pairs) // _GROUPS))
+    if reference == PERFECT:
         size = 1
-    groups = _groups(pairs, size, rival, seed)
+    groups = _group_rows(pairs, size, reference, seed)
     best = policy.oracle.solve(pairs.outcomes[groups], progress=False).value
     gaps = costs[groups].mean(axis=1) - int(policy.two_stage.sense) * best
-    apart = None if width is None else width * (1 if size == 1 else 2)
-    return Gap(rival, size, mean_interval(gaps, delta, apart))
+    gap_width = None if width is None else width * (1 if size == 1 else 2)
+    return Gap(reference, size, mean_interval(gaps, delta, gap_width))
 
 
-def _groups(pairs: History, size: int, rival: str, seed: int) -> np.ndarray:
-    """Return which pairs (groups, size) go together; a few may be left over."""
+def _group_rows(pairs: History, size: int, reference: str, seed: int) -> np.ndarray:
+    """Return the rows of the groups (groups, size); a few rows may be left over."""
     count = len(pairs) // size
     order = np.random.default_rng(seed).permutation(len(pairs))[: count * size]
-    if rival == NEIGHBOURS:
+    if reference == NEIGHBOURS:
         features = context_features(pairs.contexts)
-        order = _sorted_by_place(features / standard_spread(features), order, count)
+        order = _kd_order(features / standard_spread(features), order, count)
     return order.reshape(count, size)
 
 
-def _sorted_by_place(features: np.ndarray, rows: np.ndarray, parts: int) -> np.ndarray:
-    """Return rows so that consecutive parts are near each other, as in a k-d tree."""
+def _kd_order(features: np.ndarray, rows: np.ndarray, parts: int) -> np.ndarray:
+    """Return the rows in the order of a k-d tree, so that nearby rows are consecutive."""
     if parts < 2:
         return rows
     widest = np.ptp(features[rows], axis=0).argmax()
@@ -171,7 +165,7 @@ def _sorted_by_place(features: np.ndarray, rows: np.ndarray, parts: int) -> np.n
     middle = len(rows) // parts * left
     return np.concatenate(
         [
-            _sorted_by_place(features, rows[:middle], left),
-            _sorted_by_place(features, rows[middle:], parts - left),
+            _kd_order(features, rows[:middle], left),
+            _kd_order(features, rows[middle:], parts - left),
         ]
     )

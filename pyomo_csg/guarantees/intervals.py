@@ -1,4 +1,4 @@
-"""Between which numbers a mean is, with what confidence."""
+"""Confidence intervals of a mean, with and without a known range of the values."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from pyomo_csg.errors import DataError
 from pyomo_csg.stages.inputs import float_array
-from pyomo_csg.validation import share_problems, size_problems
+from pyomo_csg.validation import Problems
 
 _HOEFFDING, _BERNSTEIN, _STUDENT = "hoeffding", "bernstein", "student"
-_COCHRAN = 25  # times the squared skewness: so many values make a mean about normal
+_COCHRAN = 25  # times the squared skewness: values needed for a nearly normal mean
 _SYMMETRIC = 1e-8
 _SUBJECT = "There is no confidence interval"
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean that was seen, and between which numbers the true one is.
+    """A sample mean and a confidence interval of the true mean.
 
     Attributes
     ----------
     mean, lower, upper : float
     count : int
-        Values that it was taken over.
+        The number of values.
     method : str
-        ``'hoeffding'`` or ``'bernstein'``, which hold whatever the law of the values
-        within a known range, or ``'student'``, which takes their mean as nearly normal.
+        ``'hoeffding'`` or ``'bernstein'``, which hold for any distribution within a known
+        range, or ``'student'``, which assumes a nearly normal mean.
     doubtful : bool
-        Whether the values are so skewed that ``'student'`` would want more of them, by
-        Cochran's rule: 25 times the square of their skewness.
+        Whether the values are too skewed, or too few, for ``'student'`` by Cochran's rule:
+        fewer than 25 times their squared skewness.
     """
 
     mean: float
@@ -46,20 +45,20 @@ class Interval:
 def mean_interval(
     values: np.ndarray, delta: float, width: float | None = None
 ) -> Interval:
-    """Return between which numbers the mean of independent values is.
+    """Return a confidence interval of the mean of independent values.
 
     Parameters
     ----------
     values : array (n,)
-        Independent draws of one law.
+        Independent draws from one distribution.
     delta : float
-        The chance that the mean is below ``lower``, at most, and that it is above
-        ``upper``.
+        The probability, at most, that the mean is below ``lower``, and likewise that it is
+        above ``upper``.
     width : float, optional
-        How far apart two values can be at most. With it, the tighter of Hoeffding's
-        bound and the empirical Bernstein bound of Maurer and Pontil (2009), each at half
-        of ``delta``. Without it, the wider of Student's t and Hall's (1992) correction
-        of it for skewness, at half of ``delta``: the other half is for their error.
+        The largest possible difference of two values. With it, the interval is the tighter
+        of Hoeffding's and of Maurer and Pontil's (2009) empirical Bernstein bound, each at
+        ``delta / 2``. Without it, it is the wider of Student's t and of Hall's (1992)
+        correction for skewness, at ``delta / 2``: the other half allows for their error.
 
     Examples
     --------
@@ -69,19 +68,21 @@ def mean_interval(
     ('bernstein', 0.47, 0.59)
     """
     values = float_array("values", values, _SUBJECT)
-    _refuse(values, delta, width)
+    _check_arguments(values, delta, width)
     mean, n = float(values.mean()), len(values)
     if width is not None:
-        reach, method = _bounded(values, delta / 2, width)
-        return Interval(mean, mean - reach, mean + reach, n, method)
+        margin, method = _bounded_margin(values, delta / 2, width)
+        return Interval(mean, mean - margin, mean + margin, n, method)
     skewness = _skewness(values)
-    below, above = _student(values, delta / 2, skewness)
+    below, above = _student_margins(values, delta / 2, skewness)
     doubtful = n < _COCHRAN * skewness**2
     return Interval(mean, mean - below, mean + above, n, _STUDENT, doubtful)
 
 
-def _bounded(values: np.ndarray, delta: float, width: float) -> tuple[float, str]:
-    """Return how far off the mean may be, and who says so."""
+def _bounded_margin(
+    values: np.ndarray, delta: float, width: float
+) -> tuple[float, str]:
+    """Return the smaller of both margins of error, and the name of its inequality."""
     n = len(values)
     hoeffding = width * math.sqrt(math.log(1 / delta) / (2 * n))
     log = math.log(2 / delta)
@@ -90,41 +91,44 @@ def _bounded(values: np.ndarray, delta: float, width: float) -> tuple[float, str
     return min((hoeffding, _HOEFFDING), (bernstein, _BERNSTEIN))
 
 
-def _student(values: np.ndarray, delta: float, skewness: float) -> tuple[float, float]:
-    """Return how far below and above the mean seen the true one may be."""
+def _student_margins(
+    values: np.ndarray, delta: float, skewness: float
+) -> tuple[float, float]:
+    """Return the margins of error below and above the sample mean."""
     n, spread = len(values), float(values.std(ddof=1))
-    reach = float(stats.t.ppf(1 - delta, n - 1)) / math.sqrt(n)
-    below, above = (side * _unskewed(side * reach, skewness, n) for side in (1, -1))
-    return spread * max(reach, below), spread * max(reach, above)
+    margin = float(stats.t.ppf(1 - delta, n - 1)) / math.sqrt(n)
+    below, above = (
+        side * _hall_transform(side * margin, skewness, n) for side in (1, -1)
+    )
+    return spread * max(margin, below), spread * max(margin, above)
 
 
 def _skewness(values: np.ndarray) -> float:
-    apart = values - values.mean()
-    spread = math.sqrt(float((apart**2).mean()))
-    return float((apart**3).mean()) / spread**3 if spread > 0 else 0.0
+    deviations = values - values.mean()
+    spread = math.sqrt(float((deviations**2).mean()))
+    return float((deviations**3).mean()) / spread**3 if spread > 0 else 0.0
 
 
-def _unskewed(x: float, skewness: float, n: int) -> float:
-    """Return Hall's inverse cubic transformation."""
+def _hall_transform(x: float, skewness: float, n: int) -> float:
+    """Return Hall's inverse cubic transformation of a t value over sqrt(n)."""
     if abs(skewness) < _SYMMETRIC:
         return x
     inside = 1 + skewness * (x - skewness / (6 * n))
     return 3 / skewness * (float(np.cbrt(inside)) - 1)
 
 
-def _refuse(values: np.ndarray, delta: float, width: float | None) -> None:
-    problems = []
+def _check_arguments(values: np.ndarray, delta: float, width: float | None) -> None:
+    problems = Problems(_SUBJECT)
     if values.ndim != 1 or len(values) < 2:
-        problems.append(f"values are of shape {values.shape}; give at least two")
+        problems.add(f"values have shape {values.shape}; give at least two")
     if not np.isfinite(values).all():
-        problems.append("some value is not finite; drop it")
-    problems += share_problems(delta=delta)
+        problems.add("some value is not finite; drop it")
+    problems.check_fractions(delta=delta)
     if width is not None:
-        problems += size_problems(width=width)
+        problems.check_nonnegative(width=width)
     if width is not None and not problems and np.ptp(values) > width:
-        problems.append(
-            f"two values are {np.ptp(values):g} apart, which is more than the width "
-            f"{width:g}; give the range that all values are in, not only these"
+        problems.add(
+            f"two values are {np.ptp(values):g} apart, more than the width {width:g}; "
+            "give the width of the range of all possible values"
         )
-    if problems:
-        raise DataError(_SUBJECT, problems)
+    problems.raise_any()

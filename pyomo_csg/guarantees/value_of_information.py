@@ -1,4 +1,4 @@
-"""What uncertainty and foresight are worth: VSS, EVPI, and what of it a policy captures."""
+"""The value of the stochastic solution (VSS) and of perfect information (EVPI)."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _COSTS = ("expected_value", "policy", "stochastic", "perfect")
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Costs of deciding with more and more foresight. ``str()`` says it in words.
+    """Costs of decisions with increasing information. ``print`` it to read it.
 
-    Costs are to be minimised: those of a model that is maximised are negative profits.
+    Lower costs are better; if the model is maximized, costs are negative profits.
 
     Attributes
     ----------
     table : DataFrame
-        A row a context: costs ``expected_value``, ``policy``, ``stochastic`` and
-        ``perfect``, and what follows of them, ``vss``, ``evpi`` and ``captured``.
+        One row per context: the costs ``expected_value``, ``policy``, ``stochastic`` and
+        ``perfect``, and from them ``vss``, ``evpi`` and ``captured``.
     known : bool
-        Whether conditional laws are known. If not, each row is of one outcome and says
-        little by itself; ``stochastic`` is then what a sample average on like contexts
-        costs, so that VSS is rather under- and EVPI overestimated.
+        Whether the conditional distributions are known. If not, each row has one outcome
+        and means little by itself; ``stochastic`` is then the cost of a sample average
+        over similar contexts, which tends to underestimate VSS and overestimate EVPI.
     """
 
     table: pd.DataFrame
@@ -51,7 +51,7 @@ class Values:
 
     @property
     def vss(self) -> float:
-        """The value of the stochastic solution: what deciding on the mean costs more."""
+        """The value of the stochastic solution: its saving over the expected-value decision."""
         return float(self.table["vss"].mean())
 
     @property
@@ -61,12 +61,12 @@ class Values:
 
     @property
     def captured(self) -> float:
-        """Which share of the VSS the policy saves, on average; NaN if there is none."""
+        """The share of the VSS that the policy saves; NaN if the VSS is not positive."""
         saved = (self.table["expected_value"] - self.table["policy"]).mean()
         return float(saved / self.vss) if self.vss > 0 else float("nan")
 
     def __str__(self) -> str:
-        laws = "of known law" if self.known else "with one outcome each"
+        cases = "of known distribution" if self.known else "with one outcome each"
         costs = self.table[list(_COSTS)].mean()
         captured = (
             f"the policy captures {self.captured:.0%} of it"
@@ -75,11 +75,11 @@ class Values:
         )
         return "\n".join(
             [
-                f"Mean costs over {len(self.table)} contexts {laws}",
-                f"  on the expected value       {costs['expected_value']:.6g}",
-                f"  by the policy               {costs['policy']:.6g}",
-                f"  on all that may happen      {costs['stochastic']:.6g}",
-                f"  with perfect information    {costs['perfect']:.6g}",
+                f"Mean costs over {len(self.table)} contexts {cases}",
+                f"  expected-value decision     {costs['expected_value']:.6g}",
+                f"  policy                      {costs['policy']:.6g}",
+                f"  stochastic solution         {costs['stochastic']:.6g}",
+                f"  perfect information         {costs['perfect']:.6g}",
                 f"VSS {self.vss:.6g}; {captured}",
                 f"EVPI {self.evpi:.6g}",
             ]
@@ -93,17 +93,18 @@ def values(
     history: Any = None,
     seed: int = 0,
 ) -> Values:
-    """Return what foresight is worth on data alone.
+    """Estimate the value of information from data alone.
 
     Parameters
     ----------
     policy : Decider
     data : (contexts, outcomes) or DataFrame
-        Pairs that it was not learned from.
+        Pairs that it was not fitted to.
     history : (contexts, outcomes) or DataFrame, optional
-        What the forecast and the sample average learn from. Without it, half of ``data``.
+        The pairs that the forecast and the sample average learn from. Default: half of
+        ``data``.
     seed : int
-        Of halves and forests.
+        Of the random halves and forests.
 
     Raises
     ------
@@ -123,7 +124,7 @@ def values(
     """
     pairs = read_pairs(policy, data)
     if problems := seed_problems(seed):
-        raise DataError("There are no values", problems)
+        raise DataError("Cannot compute the values", problems)
     if history is None:
         seen, rows = split_halves(pairs, seed)
         pairs = select_pairs(pairs, rows)
@@ -131,7 +132,7 @@ def values(
         seen = read_pairs(policy, history)
     sense = int(policy.two_stage.sense)
     perfect = policy.oracle.solve(pairs.outcomes[:, None], progress=False).value
-    return _valued(
+    return _make_values(
         decision_costs(forest_expected_value(policy, seen, seed), pairs),
         decision_costs(policy, pairs),
         decision_costs(SampledForestSAA(policy, seen, seed), pairs),
@@ -141,14 +142,14 @@ def values(
 
 
 def conditional_values(policy: Decider, cases: Iterable[Any]) -> Values:
-    """Return what foresight is worth where conditional laws are known.
+    """Compute the value of information from known conditional distributions.
 
     Parameters
     ----------
     policy : Decider
     cases : iterable of (context, outcomes) or (context, outcomes, weights)
-        A context, what may then happen (M, p), and how likely each is (M,). Default: all
-        are equally likely. For each the model is solved on all M outcomes.
+        A context, its possible outcomes (M, p) and their probabilities (M,). Default:
+        equal probabilities. The model is solved on all M outcomes of each context.
 
     Raises
     ------
@@ -170,31 +171,33 @@ def conditional_values(policy: Decider, cases: Iterable[Any]) -> Values:
     True
     """
     check_decider("policy", policy)
-    laws = list(cases) if isinstance(cases, Iterable) else []
-    wrong = [i for i, law in enumerate(laws) if not _is_law(law)]
-    if wrong or not laws:
-        what = f"cases[{wrong[0]}] is none" if wrong else "cases has none"
-        wanted = "give (context, outcomes) or (context, outcomes, weights)"
-        raise DataError("There are no values", [f"{what}; {wanted}"])
-    found = [_case_costs(policy, *law) for law in laws]
-    return _valued(*np.array(found).reshape(-1, 4).T, known=True)
-
-
-def _is_law(law: Any) -> bool:
-    return isinstance(law, tuple | list) and len(law) in (2, 3)
+    rows = list(cases) if isinstance(cases, Iterable) else []
+    wrong = [
+        i
+        for i, case in enumerate(rows)
+        if not (isinstance(case, tuple | list) and len(case) in (2, 3))
+    ]
+    if wrong or not rows:
+        found = f"cases[{wrong[0]}] is not a case" if wrong else "cases is empty"
+        remedy = "give (context, outcomes) or (context, outcomes, weights)"
+        raise DataError("Cannot compute the values", [f"{found}; {remedy}"])
+    costs = np.array([_case_costs(policy, *case) for case in rows])
+    return _make_values(*costs.T, known=True)
 
 
 def _case_costs(
     policy: Decider, context: Any, outcomes: Any, weights: Any = None
 ) -> list[float]:
-    """Return mean costs under one law: on its mean, the policy's, the best, foreseen."""
+    """Return the expected costs in one context, in the order of the table."""
     oracle, sense = policy.oracle, int(policy.two_stage.sense)
     context, _ = read_contexts(context, policy.context_shape, policy.context_names)
-    problems = Problems(f"The law does not fit '{policy.two_stage.model.name}'")
-    law = problems.check("outcomes", scenario_batch, policy.two_stage, outcomes)
-    shares = problems.check("weights", weight_batch, weights, law)
+    problems = Problems(
+        f"The distribution does not fit '{policy.two_stage.model.name}'"
+    )
+    batch = problems.check("outcomes", scenario_batch, policy.two_stage, outcomes)
+    shares = problems.check("weights", weight_batch, weights, batch)
     problems.raise_any()
-    outcomes, weights = law[0], shares[0]
+    outcomes, weights = batch[0], shares[0]
     mean = (weights @ outcomes)[None]
     decisions = [
         oracle.solve(mean, progress=False).decision,
@@ -202,11 +205,11 @@ def _case_costs(
         oracle.solve(outcomes, weights, progress=False).decision,
     ]
     costs = [weights @ oracle.cost(y, outcomes, progress=False) for y in decisions]
-    foreseen = oracle.solve(outcomes[:, None], progress=False).value
-    return [*costs, sense * (weights @ foreseen)]
+    perfect = oracle.solve(outcomes[:, None], progress=False).value
+    return [*costs, sense * (weights @ perfect)]
 
 
-def _valued(*costs: np.ndarray, known: bool) -> Values:
+def _make_values(*costs: np.ndarray, known: bool) -> Values:
     table = pd.DataFrame(dict(zip(_COSTS, costs, strict=True)))
     table["vss"] = table["expected_value"] - table["stochastic"]
     table["evpi"] = table["stochastic"] - table["perfect"]

@@ -40,7 +40,7 @@ def test_integer_models_are_refused():
 
 def test_sets_of_many_sizes_are_refused(policy, history, held_out):
     rival = SampledForestSAA(policy, History(*history))
-    with pytest.raises(csg.DataError, match="more scenarios for some"):
+    with pytest.raises(csg.DataError, match="number of scenarios differs"):
         ambiguity(rival, held_out)
 
 

@@ -44,12 +44,12 @@ GUARANTEES = [
         "certify",
         lambda s: s.policy.certify(s.pairs, cost_range=(0.0, 1e-9), against={}),
         "cost_range is",
-        "no cost can leave",
+        "no cost can exceed",
     ),
     (
         "certify",
         lambda s: s.policy.certify((s.pairs[0][:20], s.pairs[1][:20])),
-        "20 pairs, half of which",
+        "20 pairs, and baselines would learn from half",
         "give history=, or at least 40",
     ),
     (

@@ -118,12 +118,12 @@ class RightHandSideModel(RightHandSideArrays):
     def _has_recourse_on(self, support: Support, rays: np.ndarray) -> bool:
         """Whether no ray proves that some y and omega have no recourse."""
         for ray in rays:
-            excess = (
+            violation = (
                 float(ray @ self.recourse.side)
                 + support.maximize(ray @ self.slopes)
                 - self.minimize(ray @ self.recourse.technology)
             )
-            if excess > _ZERO * (1 + np.abs(ray * self.recourse.side).sum()):
+            if violation > _ZERO * (1 + np.abs(ray * self.recourse.side).sum()):
                 return False
         return True
 
