@@ -16,7 +16,7 @@ from torch import nn
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
 from pyomo_csg.decisions.decision import Decision
-from pyomo_csg.learn.learned import FitResult
+from pyomo_csg.learn.fit_result import FitResult
 from pyomo_csg.learn.networks.domains import build_omega
 from pyomo_csg.learn.networks.task_nets import (
     Constant,

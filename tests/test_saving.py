@@ -17,7 +17,7 @@ from torch import nn
 
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
-from pyomo_csg.learn.learned import FitResult
+from pyomo_csg.learn.fit_result import FitResult
 from pyomo_csg.learn.networks.task_nets import Constant, LocationScaleHead
 from pyomo_csg.policy import saving
 from pyomo_csg.policy.policy import Policy

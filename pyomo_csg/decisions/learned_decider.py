@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from pyomo_csg.decisions.decider import Decider
-from pyomo_csg.learn.learned import FitResult
+from pyomo_csg.learn.fit_result import FitResult
 from pyomo_csg.learn.networks.task_nets import TaskNet
 
 

@@ -1,4 +1,4 @@
-"""A bar for each stage, and every loss that was seen, as a table."""
+"""Progress bars, the log of losses, and the time budget of a fit."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ Callback = Callable[[dict[str, Any]], None]
 
 
 class TimeUpError(Exception):
-    """The time of a fit is up: what is there by now is all that there will be."""
+    """The time budget of a fit is used up."""
 
 
 class TrainingLog:
-    """Tells how far a fit is, and keeps what it saw.
+    """Shows the progress of a fit, records its losses, and keeps its time budget.
 
     Parameters
     ----------
     progress : bool
-        Whether to draw bars.
+        Whether to show bars.
     callback : callable, optional
-        Called with a copy of every entry as it is written: a dict with ``stage``,
-        ``step`` and the stage's own numbers.
+        Called with a copy of every entry: a dict with ``stage``, ``step`` and numbers.
     seconds : float, optional
-        From now on, until the time is up.
+        The time budget, from now on.
 
     Attributes
     ----------
@@ -55,59 +54,53 @@ class TrainingLog:
 
     @contextmanager
     def stage(self, name: str, total: int, unit: str = "epoch") -> Iterator[StageBar]:
-        """Open a stage: a bar that closes with it.
+        """Open a stage with its bar; raise TimeUpError if an earlier one used all time.
 
-        Raises
-        ------
-        TimeUpError
-            If the time was up in an earlier one: the first stage of a fit begins.
+        The first stage of a fit always begins.
         """
         if self.stopped_in is not None:
             raise TimeUpError
         start = time.perf_counter()
-        with tqdm(
-            total=total, desc=name, unit=f" {unit}", disable=not self.progress
-        ) as bar:
+        with self._bar(name, unit, total=total) as bar:
             yield StageBar(self, name, bar)
         logger.info("%s took %.1f s", name, time.perf_counter() - start)
 
     def each(self, name: str, items: Sequence[Any], unit: str) -> Iterable[Any]:
-        """Return items under a bar, also when the time is up."""
-        return tqdm(items, desc=name, unit=f" {unit}", disable=not self.progress)
+        """Return items under a bar, whatever the time budget."""
+        return self._bar(name, unit, items)
+
+    def _bar(self, name: str, unit: str, items: Any = None, **options: Any) -> Any:
+        return tqdm(
+            items, desc=name, unit=f" {unit}", disable=not self.progress, **options
+        )
 
     def check_time(self, stage: str) -> None:
-        """Raise a TimeUpError in a stage if the time is up."""
+        """Raise a TimeUpError if the time budget is used up."""
         if clock() > self._end:
             self.stopped_in = self.stopped_in or stage
             raise TimeUpError
 
     def record(self, stage: str, step: int, **numbers: Any) -> None:
-        """Keep an entry."""
+        """Add an entry."""
         entry = {"stage": stage, "step": step, **numbers}
         self.entries.append(entry)
         if self._callback is not None:
             self._callback(dict(entry))
 
     def table(self) -> pd.DataFrame:
-        """Return all entries, one a row."""
+        """Return all entries, one per row."""
         return pd.DataFrame(self.entries)
 
 
 class StageBar:
-    """The bar of a stage that is under way."""
+    """The progress bar of an open stage."""
 
     def __init__(self, log: TrainingLog, stage: str, bar: Any):
         self._log, self._stage, self._bar = log, stage, bar
         self._step = 0
 
     def step(self, count: int = 1, **numbers: Any) -> None:
-        """Go on by a count of units, with the numbers to show and to keep.
-
-        Raises
-        ------
-        TimeUpError
-            If the time is up.
-        """
+        """Advance the bar, record the numbers, and check the time budget."""
         self._step += count
         self._bar.update(count)
         if numbers:

@@ -1,4 +1,4 @@
-"""One thread for all arithmetic, so that the same seed gives the same numbers."""
+"""Seeds and thread limits, so that the same seed gives the same numbers."""
 
 from __future__ import annotations
 
@@ -11,52 +11,53 @@ from threadpoolctl import threadpool_limits
 
 from pyomo_csg.locks import SharedChange, process_wide_lock
 
-_stream = process_wide_lock()
-_lent = SharedChange(lambda: torch.random.fork_rng(devices=[]), _stream)
+_generator_lock = process_wide_lock()
+_restored_generator = SharedChange(
+    lambda: torch.random.fork_rng(devices=[]), _generator_lock
+)
 
 
 @contextmanager
 def torch_seed(seed: int | np.random.Generator = 0) -> Iterator[None]:
-    """Let this thread alone draw, from a seed or one that is drawn; then put all back.
+    """Seed torch, lock its generator for this thread, and restore it afterwards.
 
-    For what is soon done, such as new weights.
+    Use it for short work, such as drawing initial weights. A Generator draws the seed.
     """
     number = seed if isinstance(seed, int) else int(seed.integers(2**31))
-    with _stream, torch.random.fork_rng(devices=[]):
+    with _generator_lock, torch.random.fork_rng(devices=[]):
         torch.manual_seed(number)
         yield
 
 
 @contextmanager
 def shared_torch_seed(number: int) -> Iterator[None]:
-    """Seed, and put all back in the end, but let other threads draw meanwhile.
+    """Seed torch and restore its generator afterwards, without locking others out.
 
-    For a descent, which takes long: only a module of a user's own draws in it, such as
-    one with Dropout. Two descents at once, in threads of a process, leave its draws to
-    chance; all else is the same.
+    Use it for training, which takes long. Only user modules, such as those with Dropout,
+    draw numbers there. Their draws are not reproducible if two threads train at once.
     """
-    with _lent:
-        with _stream:
+    with _restored_generator:
+        with _generator_lock:
             torch.manual_seed(number)
         yield
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
+def _limit_threads() -> Iterator[None]:
     threads = torch.get_num_threads()
     try:
-        with threadpool_limits(1):  # of the clusters' centers, too
+        with threadpool_limits(1):  # also those of KMeans
             yield
     finally:
         torch.set_num_threads(threads)
 
 
-_limit = SharedChange(_limited, process_wide_lock())
+_thread_limit = SharedChange(_limit_threads, process_wide_lock())
 
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Let all use one thread: the order of a sum, and so the policy, depends on it."""
-    with _limit:
-        torch.set_num_threads(1)  # of which each thread may have a number of its own
+    """Limit arithmetic to one thread, because the order of sums changes the policy."""
+    with _thread_limit:
+        torch.set_num_threads(1)  # torch counts per thread
         yield

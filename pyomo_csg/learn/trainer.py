@@ -1,4 +1,4 @@
-"""One way to train: many networks in step, on rows of their own."""
+"""Train ensembles by AdamW, each member on its own rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pyomo_csg.learn.random_state import shared_torch_seed
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to descend.
+    """How long and how fast to train.
 
     Attributes
     ----------
     epochs, batch : int
-        Passes over the longest of the members' rows, and rows a step.
+        Passes over the longest of the members' rows, and rows per step.
     rate, decay : float
-        Of AdamW; the rate falls to zero along a cosine.
+        Learning rate and weight decay of AdamW; the rate falls to zero along a cosine.
     clip : float
         The largest norm of a member's gradient.
     """
@@ -45,12 +45,12 @@ class Schedule:
         rate: float,
         decay: float,
     ) -> Schedule:
-        """Return the schedule of about so many steps."""
-        epoch = max(1, math.ceil(max(map(len, rows)) / batch))
-        return cls(max(1, round(steps / epoch)), batch, rate, decay)
+        """Return a schedule of about this many steps."""
+        steps_per_epoch = cls(1, batch).steps(rows)
+        return cls(max(1, round(steps / steps_per_epoch)), batch, rate, decay)
 
     def steps(self, rows: Sequence[np.ndarray]) -> int:
-        """Return how many steps an epoch has."""
+        """Return the number of steps per epoch."""
         return max(1, math.ceil(max(map(len, rows)) / self.batch))
 
 
@@ -62,9 +62,9 @@ def train_ensemble(
     rng: np.random.Generator,
     after_epoch: Callable[[int, np.ndarray], None] | None = None,
 ) -> None:
-    """Train the members, and leave them at the mean of their second half.
+    """Train the members, and average each over the second half of its steps.
 
-    When the time of the fit is up they are left at what there is of it.
+    Training stops early, with the average so far, when the time budget is used up.
 
     Parameters
     ----------
@@ -72,65 +72,52 @@ def train_ensemble(
     loss : callable
         From rows (S, B) to each member's loss (S,).
     rows : sequence of int arrays
-        Those that each member may see.
+        The training rows of each member.
+    schedule : Schedule
+    rng : Generator
+        Of the order of the rows.
     after_epoch : callable, optional
-        Takes the epoch's number, from 1, and the members' losses (S,) in it.
+        Called with the epoch's number, from 1, and the members' mean losses (S,).
     """
-    # For modules that draw, such as Dropout; the order of rows is the same.
-    with shared_torch_seed(int(rng.spawn(1)[0].integers(2**31))):
-        _descend(ensemble, loss, rows, schedule, rng, after_epoch)
-
-
-def _descend(
-    ensemble: Ensemble,
-    loss: Callable[[np.ndarray], Tensor],
-    rows: Sequence[np.ndarray],
-    schedule: Schedule,
-    rng: np.random.Generator,
-    after_epoch: Callable[[int, np.ndarray], None] | None,
-) -> None:
     optimizer = torch.optim.AdamW(
         ensemble.parameters(), schedule.rate, weight_decay=schedule.decay
     )
     steps = schedule.steps(rows)
     total = steps * schedule.epochs
     decline = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, total)
-    mean, counted, step = ensemble.state(), 0, 0
-
-    def train() -> None:
-        nonlocal counted, step
+    mean, averaged, step = ensemble.state(), 0, 0
+    # The seed is for modules that draw, such as Dropout; spawn leaves rng's order of rows.
+    seed = int(rng.spawn(1)[0].integers(2**31))
+    with shared_torch_seed(seed), suppress(TimeUpError):
         for epoch in range(1, schedule.epochs + 1):
-            losses = np.zeros(len(ensemble))
+            epoch_losses = np.zeros(len(ensemble))
             for batch in row_batches(rows, schedule.batch, steps, rng):
                 optimizer.zero_grad()
-                found = loss(batch)
-                found.sum().backward()
+                losses = loss(batch)
+                losses.sum().backward()
                 ensemble.clip(schedule.clip)
                 optimizer.step()
                 decline.step()
-                losses += found.detach().numpy() / steps
+                epoch_losses += losses.detach().numpy() / steps
                 step += 1
                 if step > total // 2:
-                    counted += 1
+                    averaged += 1
                     for old, new in zip(mean, ensemble.tensors(), strict=True):
-                        old.add_((new.detach() - old) / counted)
+                        old.add_((new.detach() - old) / averaged)
             if after_epoch is not None:
-                after_epoch(epoch, losses)
-
-    with suppress(TimeUpError):  # the members are then as they are by now
-        train()
-    if counted:
+                after_epoch(epoch, epoch_losses)
+    if averaged:
         ensemble.load(mean)
 
 
 def row_batches(
     rows: Sequence[np.ndarray], size: int, steps: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return rows (steps, S, size) in random order; a member with fewer begins again."""
+    """Return shuffled rows (steps, S, size); a member with fewer rows repeats them."""
     needed = steps * size
-    drawn = []
-    for mine in rows:
-        rounds = math.ceil(needed / len(mine))
-        order = np.concatenate([rng.permutation(mine) for _ in range(rounds)])
-        drawn.append(order[:needed].reshape(steps, size))
-    return np.stack(drawn, axis=1)
+    members = []
+    for member_rows in rows:
+        rounds = math.ceil(needed / len(member_rows))
+        order = np.concatenate([rng.permutation(member_rows) for _ in range(rounds)])
+        members.append(order[:needed].reshape(steps, size))
+    return np.stack(members, axis=1)

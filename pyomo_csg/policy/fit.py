@@ -20,8 +20,8 @@ from pyomo_csg.learn.config import (
     with_bandwidth,
 )
 from pyomo_csg.learn.fingerprints import fit_identity, package_versions
+from pyomo_csg.learn.fit_result import FitResult, MethodResult
 from pyomo_csg.learn.history import History, read_history
-from pyomo_csg.learn.learned import FitResult, MethodResult
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.progress import Callback, TrainingLog
 from pyomo_csg.learn.random_state import single_threaded

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.learn.fingerprints import package_versions
-from pyomo_csg.learn.learned import FitResult
+from pyomo_csg.learn.fit_result import FitResult
 from pyomo_csg.learn.networks.architecture import (
     custom_parts,
     describe_network,

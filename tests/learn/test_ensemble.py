@@ -97,7 +97,7 @@ def test_each_members_gradient_is_clipped_by_its_own_norm(name):
 def norms(ensemble):
     """Return the norm of each member's gradient."""
     gradients = [p.grad for p in ensemble.parameters()]
-    if all(len(g) == len(ensemble) for g in gradients) and ensemble._stacked:
+    if all(len(g) == len(ensemble) for g in gradients) and ensemble._is_stacked:
         return np.sqrt(sum(g.flatten(1).square().sum(1).numpy() for g in gradients))
     each = len(gradients) // len(ensemble)
     parts = [gradients[i : i + each] for i in range(0, len(gradients), each)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.learned import MethodResult
+from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection import hyperparameter_search
 from pyomo_csg.learn.selection.hyperparameter_search import (
@@ -74,7 +74,7 @@ def test_the_smallest_within_one_standard_error_of_the_best_is_taken():
 def test_the_best_itself_is_taken_where_nothing_smaller_is_near():
     count, fitted, _ = of_counts({1: [9.0, 9.0], 2: [1.0, 2.0], 3: [5.0, 5.0]})
     assert count == 2
-    assert fitted.held_out().tolist() == [1.0, 2.0]
+    assert fitted.holdout_losses().tolist() == [1.0, 2.0]
 
 
 def test_no_decision_counts_as_the_worst():
@@ -113,7 +113,7 @@ def test_a_search_takes_the_settings_that_did_best_on_what_was_held_out():
     assert tried[0][0] is config
     assert all(settings.noise == 0.123 for settings, _ in tried)
     assert len({settings.mmd_rate for settings, _ in tried}) == 4
-    assert best.held_out().tolist() == [4.0, 5.0]  # no decision is as bad as 9
+    assert best.holdout_losses().tolist() == [4.0, 5.0]  # no decision is as bad as 9
     assert best.comparison["searched"] == 4
     won = {"number": 3, "loss": 4.5, "loss_as_given": 5.0}
     assert best.comparison["search_won"] == won

@@ -1,4 +1,4 @@
-"""Omega: where the uncertain numbers live, as the last layer of a network."""
+"""Omega, the domain of the outcomes, as the last layer of a network."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from torch import Tensor, nn
 
 from pyomo_csg.stages import TwoStageModel
 
-_MARGIN = 0.01
-_OPEN = 1e-6
+_MARGIN = 0.01  # keeps centers on a bound invertible
+_INSET = 1e-6  # of open bounds, in standard deviations
 
 
 class Omega(nn.Module):
-    """Takes free numbers to outcomes that the Params' domains allow.
+    """Maps unconstrained numbers to outcomes within the Params' domains.
 
-    A free number 0 becomes the center, and near it a unit becomes about one spread. An
-    interval gives a scaled sigmoid, a bound on one side a softplus, no bound nothing.
+    0 becomes the center, and near it 1 is about one spread. An interval is mapped by a
+    scaled sigmoid, a one-sided bound by a softplus, an unbounded domain linearly.
 
     Parameters
     ----------
     lower, upper : array (p,)
-        Infinite where there is no bound.
+        Infinite if there is no bound.
     center, spread : array (p,)
-        Of the outcomes in the history.
+        Mean and standard deviation of the outcomes in the history.
     """
 
     lower: Tensor
@@ -37,11 +37,11 @@ class Omega(nn.Module):
     _where: Tensor
     _lower: Tensor
     _upper: Tensor
-    _above: Tensor
-    _below: Tensor
+    _lower_shift: Tensor
+    _upper_shift: Tensor
     _shift: Tensor
     _gain: Tensor
-    _kinds: tuple[bool, ...] | None
+    _present: tuple[bool, ...] | None
 
     def __init__(self, lower: Any, upper: Any, center: Any, spread: Any):
         super().__init__()
@@ -55,61 +55,69 @@ class Omega(nn.Module):
 
     def forward(self, free: Tensor) -> Tensor:
         """Return outcomes (..., p)."""
-        if self._kinds is None:
-            self._kinds = tuple(bool(kind.any()) for kind in self._where)
-        starts, ends, inside = self._kinds
+        if self._present is None:
+            self._present = tuple(bool(kind.any()) for kind in self._where)
+        has_lower, has_upper, has_both = self._present
         outcome = torch.addcmul(self.center, self.spread, free)
-        if starts:
-            start = nn.functional.softplus(free + self._above)
+        if has_lower:
+            start = nn.functional.softplus(free + self._lower_shift)
             start = torch.addcmul(self._lower, self.spread, start)
             outcome = torch.where(self._where[0], start, outcome)
-        if ends:
-            end = nn.functional.softplus(self._below - free)
+        if has_upper:
+            end = nn.functional.softplus(self._upper_shift - free)
             end = torch.addcmul(self._upper, self.spread, end, value=-1)
             outcome = torch.where(self._where[1], end, outcome)
-        if inside:
+        if has_both:
             part = torch.sigmoid(torch.addcmul(self._shift, self._gain, free))
             part = torch.addcmul(self._lower, self._upper - self._lower, part)
-            # Rounding may take the sum just above the upper end.
+            # Rounding may take the sum just above the upper bound.
             outcome = torch.where(self._where[2], self.project(part), outcome)
         return outcome
 
     def numpy_function(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the same as a function of arrays, on the numbers as they are now."""
-        center, spread, lower, upper, above, below, shift, gain = (
+        """Return the same map as a function of arrays, for fast inference."""
+        center, spread, lower, upper, lower_shift, upper_shift, shift, gain = (
             getattr(self, name).numpy()
             for name in ("center", "spread", "_lower", "_upper")
-            + ("_above", "_below", "_shift", "_gain")
+            + ("_lower_shift", "_upper_shift", "_shift", "_gain")
         )
-        starting, ending, inner = self._where.numpy()
+        has_lower, has_upper, has_both = self._where.numpy()
 
-        def start(free: np.ndarray) -> np.ndarray:
-            return lower + spread * _softplus(free + above)
+        def above(free: np.ndarray) -> np.ndarray:
+            return lower + spread * _softplus(free + lower_shift)
 
-        def end(free: np.ndarray) -> np.ndarray:
-            return upper - spread * _softplus(below - free)
+        def below(free: np.ndarray) -> np.ndarray:
+            return upper - spread * _softplus(upper_shift - free)
 
-        def inside(free: np.ndarray) -> np.ndarray:
+        def between(free: np.ndarray) -> np.ndarray:
             part = lower + (upper - lower) * expit(shift + gain * free)
             return np.minimum(np.maximum(part, lower), upper)
 
         def anywhere(free: np.ndarray) -> np.ndarray:
             return center + spread * free
 
-        rest = ~(starting | ending | inner)
-        kinds = ((starting, start), (ending, end), (inner, inside), (rest, anywhere))
-        (_, first), *others = ((where, of) for where, of in kinds if where.any())
+        unbounded = ~(has_lower | has_upper | has_both)
+        (_, first), *others = (
+            (where, function)
+            for where, function in (
+                (has_lower, above),
+                (has_upper, below),
+                (has_both, between),
+                (unbounded, anywhere),
+            )
+            if where.any()
+        )
 
         def outcomes(free: np.ndarray) -> np.ndarray:
             outcome = first(free)
-            for where, of in others:
-                outcome = np.where(where, of(free), outcome)
+            for where, function in others:
+                outcome = np.where(where, function(free), outcome)
             return outcome
 
         return outcomes
 
     def _derive(self) -> None:
-        """Compute once what every call needs of the bounds, the center and the spread."""
+        """Compute what every call needs of the bounds, the center and the spread."""
         low, high = torch.isfinite(self.lower), torch.isfinite(self.upper)
         lower = torch.where(low, self.lower, self.center - self.spread)
         highest = torch.maximum(self.center, lower) + self.spread
@@ -120,26 +128,30 @@ class Omega(nn.Module):
             "_where": torch.stack([low & ~high, high & ~low, low & high]),
             "_lower": lower,
             "_upper": upper,
-            "_above": _softplus_inverse(_positive((self.center - lower) / self.spread)),
-            "_below": _softplus_inverse(_positive((upper - self.center) / self.spread)),
+            "_lower_shift": _softplus_inverse(
+                _positive((self.center - lower) / self.spread)
+            ),
+            "_upper_shift": _softplus_inverse(
+                _positive((upper - self.center) / self.spread)
+            ),
             "_shift": torch.logit(share),
             "_gain": self.spread / (width * share * (1 - share)),
         }.items():
             self.register_buffer(name, values, persistent=False)
-        self._kinds = None
+        self._present = None
 
     def _load_from_state_dict(self, *args: Any) -> None:
         super()._load_from_state_dict(*args)
         self._derive()
 
     def max_slope(self) -> Tensor:
-        """Return how fast each outcome (p,) moves with its free number, at most."""
+        """Return the largest derivative of each outcome (p,)."""
         steepest = (self._upper - self._lower) * self._gain / 4
         return torch.where(self._where[2], steepest, self.spread)
 
     def inverse(self, outcome: Tensor) -> Tensor:
-        """Return the free numbers (..., p) that become outcomes, or what is nearest."""
-        starts, ends, inside = self._where
+        """Return the unconstrained numbers (..., p) of outcomes, or of the nearest ones."""
+        has_lower, has_upper, has_both = self._where
         lower, upper = self._lower, self._upper
         outcome = self.project(outcome)
         start = _softplus_inverse(_positive((outcome - lower) / self.spread))
@@ -147,17 +159,19 @@ class Omega(nn.Module):
         width = (upper - lower).clamp(min=1e-300)
         part = ((outcome - lower) / width).clamp(1e-4, 1 - 1e-4)
         free = (outcome - self.center) / self.spread
-        free = torch.where(starts, start - self._above, free)
-        free = torch.where(ends, self._below - end, free)
-        return torch.where(inside, (torch.logit(part) - self._shift) / self._gain, free)
+        free = torch.where(has_lower, start - self._lower_shift, free)
+        free = torch.where(has_upper, self._upper_shift - end, free)
+        return torch.where(
+            has_both, (torch.logit(part) - self._shift) / self._gain, free
+        )
 
     def project(self, outcome: Tensor) -> Tensor:
-        """Return the nearest outcomes that the domains allow."""
+        """Return the nearest outcomes within the domains."""
         return torch.minimum(torch.maximum(outcome, self.lower), self.upper)
 
 
 def build_omega(two_stage: TwoStageModel, outcomes: np.ndarray) -> Omega:
-    """Return Omega by the Params' domains, centered on outcomes (n, p)."""
+    """Return Omega for the Params' domains, centered on outcomes (n, p)."""
     center, spread = outcomes.mean(axis=0), standard_spread(outcomes)
     return Omega(*domain_bounds(two_stage, spread), center, spread)
 
@@ -165,20 +179,20 @@ def build_omega(two_stage: TwoStageModel, outcomes: np.ndarray) -> Omega:
 def domain_bounds(
     two_stage: TwoStageModel, spread: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends (p,) of the Params' domains; open ones moved in by spreads (p,)."""
+    """Return the bounds (p,) of the Params' domains; open bounds are moved inward."""
     lower, upper = np.full(len(spread), -np.inf), np.full(len(spread), np.inf)
     for j, param in enumerate(two_stage.uncertain_params):
         domain = param.parent_component().domain
         low, high, _ = domain.get_interval()
         if low is not None:
-            lower[j] = low if low in domain else low + _OPEN * spread[j]
+            lower[j] = low if low in domain else low + _INSET * spread[j]
         if high is not None:
-            upper[j] = high if high in domain else high - _OPEN * spread[j]
+            upper[j] = high if high in domain else high - _INSET * spread[j]
     return lower, upper
 
 
 def standard_spread(values: np.ndarray) -> np.ndarray:
-    """Return the standard deviation over all axes but the last; 1 where it is none."""
+    """Return the standard deviation over all axes but the last; 1 where it is zero."""
     axes = tuple(range(values.ndim - 1))
     spread = values.std(axis=axes)
     size = np.abs(values).max(axis=axes, initial=0.0)
@@ -190,7 +204,7 @@ def _positive(values: Tensor) -> Tensor:
 
 
 def _softplus(values: np.ndarray) -> np.ndarray:
-    """Return what torch's own gives, which from 20 on is the number itself."""
+    """Return torch's softplus, which is the identity from 20 on."""
     return np.maximum(values, np.log1p(np.exp(np.minimum(values, 20.0))))
 
 

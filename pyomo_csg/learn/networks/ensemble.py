@@ -1,4 +1,4 @@
-"""Many small networks of one shape, trained as one."""
+"""Many small networks of one shape, trained together."""
 
 from __future__ import annotations
 
@@ -19,31 +19,27 @@ logger = logging.getLogger(__name__)
 
 
 class Ensemble:
-    """Networks of one shape whose parameters are stacked, so that a step moves them all.
+    """Networks of one shape with stacked parameters, so that one step trains them all.
 
     A step on eight costs little more than on one. Modules that torch cannot stack, such
-    as an LSTM, or cannot call as one, such as Dropout, are called one after another.
-    Wherever the parameters are, inputs and outputs are on the CPU, where the solver is.
-
-    Parameters
-    ----------
-    members : sequence of Module
-        They stay as they are: copies are trained.
+    as an LSTM, or cannot vectorize, such as Dropout, are called one after another. Inputs
+    and outputs are on the CPU, where the solver is, whatever the device of the parameters.
+    The members are copied.
     """
 
     def __init__(self, members: Sequence[nn.Module]):
         self._members = [copy.deepcopy(member) for member in members]
-        self._stacked = all(_stackable(member) for member in members)
-        if self._stacked:
+        self._is_stacked = all(_is_stackable(member) for member in members)
+        if self._is_stacked:
             self._params, self._buffers = stack_module_state(self._members)
             self._base = copy.deepcopy(self._members[0]).to("meta")
-            self._as_one = True
+            self._is_vectorized = True
         self._device = torch.device("cpu")
 
     def to(self, device: str) -> Ensemble:
-        """Keep the parameters on a device of torch's."""
+        """Move the parameters to a torch device."""
         self._device = torch.device(device)
-        if self._stacked:
+        if self._is_stacked:
             self._params = {n: self._moved(t) for n, t in self._params.items()}
             self._buffers = {n: self._moved(t) for n, t in self._buffers.items()}
         else:
@@ -55,30 +51,30 @@ class Ensemble:
         return len(self._members)
 
     def parameters(self) -> list[Tensor]:
-        """Return what an optimizer moves."""
-        if self._stacked:
+        """Return the tensors for an optimizer."""
+        if self._is_stacked:
             return list(self._params.values())
         return [p for member in self._members for p in member.parameters()]
 
     def __call__(self, *inputs: Tensor | None) -> Any:
-        """Return what the members say of inputs (S, ...): one each on the first axis."""
-        there = (None if i is None else i.to(self._device) for i in inputs)
-        outputs = self._called(*there)
+        """Return the outputs for inputs (S, ...): member s gets the s-th of each."""
+        moved = (None if i is None else i.to(self._device) for i in inputs)
+        outputs = self._forward(*moved)
         if isinstance(outputs, Tensor):
             return outputs.cpu()
         return tuple(part.cpu() for part in outputs)
 
     @contextmanager
     def eval_mode(self) -> Iterator[None]:
-        """Let the members act as when they are used, not as when they learn."""
+        """Put the members in evaluation mode."""
         with ExitStack() as stack:
-            for module in [self._base] if self._stacked else self._members:
+            for module in [self._base] if self._is_stacked else self._members:
                 stack.enter_context(eval_mode(module))
             yield
 
     def clip(self, norm: float) -> None:
-        """Bring each member's own gradient to at most this norm."""
-        if not self._stacked:
+        """Clip the norm of each member's gradient."""
+        if not self._is_stacked:
             for member in self._members:
                 nn.utils.clip_grad_norm_(member.parameters(), norm)
             return
@@ -91,8 +87,8 @@ class Ensemble:
             g.mul_(factor.reshape(-1, *[1] * (g.dim() - 1)))
 
     def tensors(self) -> list[Tensor]:
-        """Return the parameters, and the buffers that a module may move by itself."""
-        if self._stacked:
+        """Return the parameters and the floating-point buffers."""
+        if self._is_stacked:
             buffers = list(self._buffers.values())
         else:
             buffers = [b for member in self._members for b in member.buffers()]
@@ -103,14 +99,14 @@ class Ensemble:
         return [t.detach().clone() for t in self.tensors()]
 
     def load(self, state: Sequence[Tensor]) -> None:
-        """Take tensors as :meth:`state` gave them."""
+        """Load tensors from :meth:`state`."""
         with torch.no_grad():
-            for mine, given in zip(self.tensors(), state, strict=True):
-                mine.copy_(given)
+            for tensor, value in zip(self.tensors(), state, strict=True):
+                tensor.copy_(value)
 
     def members(self) -> list[nn.Module]:
-        """Return the networks, each on its own again."""
-        if not self._stacked:
+        """Return the trained networks as separate modules on the CPU."""
+        if not self._is_stacked:
             return [copy.deepcopy(member).cpu() for member in self._members]
         found = []
         for s, member in enumerate(self._members):
@@ -121,17 +117,17 @@ class Ensemble:
             found.append(mine)
         return found
 
-    def _called(self, *inputs: Tensor | None) -> Any:
-        if self._stacked and self._as_one:
+    def _forward(self, *inputs: Tensor | None) -> Any:
+        if self._is_stacked and self._is_vectorized:
             axes = tuple(None if i is None else 0 for i in inputs)
             try:
                 return vmap(self._call, in_dims=(0, 0, *axes))(
                     self._params, self._buffers, *inputs
                 )
             except (RuntimeError, ValueError, TypeError) as error:
-                # If the module itself is at fault, it will say so when called alone.
+                # If the module itself is faulty, the call below raises its own error.
                 logger.info("members are called one after another: %s", error)
-                self._as_one = False
+                self._is_vectorized = False
         outputs = [
             self._member(s)(*(None if i is None else i[s] for i in inputs))
             for s in range(len(self))
@@ -141,8 +137,8 @@ class Ensemble:
         return tuple(torch.stack(part) for part in zip(*outputs, strict=True))
 
     def _member(self, s: int) -> Callable[..., Any]:
-        """Return a member to be called on its own."""
-        if not self._stacked:
+        """Return one member as a function."""
+        if not self._is_stacked:
             return self._members[s]
         params, buffers = (
             {name: t[s] for name, t in stacked.items()}
@@ -158,5 +154,5 @@ class Ensemble:
         return functional_call(self._base, (params, buffers), inputs)
 
 
-def _stackable(member: nn.Module) -> bool:
+def _is_stackable(member: nn.Module) -> bool:
     return not any(isinstance(module, nn.RNNBase) for module in member.modules())

@@ -16,7 +16,7 @@ from pyomo_csg.learn.distributions.samplers import (
     WeightedSampler,
     evenly_spaced,
 )
-from pyomo_csg.learn.learned import MethodResult
+from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.candidates import Candidate, Candidates
 from pyomo_csg.learn.selection.folds import Folds, make_folds

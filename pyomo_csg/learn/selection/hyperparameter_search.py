@@ -15,7 +15,7 @@ from scipy.stats import loguniform
 from sklearn.model_selection import ParameterSampler
 
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.learned import MethodResult
+from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.progress import TimeUpError, TrainingLog
 
 logger = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ def search(
             if log.stopped_in is not None and found:
                 break  # it is not whole
             found.append(one)
-            held.append(one.held_out())
+            held.append(one.holdout_losses())
             losses.append(_mean(held[-1]))
             bar.step(loss=losses[-1], best=min(losses))
     means = _filled(np.stack(held)).mean(axis=1)

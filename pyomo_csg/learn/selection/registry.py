@@ -17,7 +17,7 @@ from pyomo_csg.learn.distributions.samplers import (
     WeightedSampler,
     forest_weights,
 )
-from pyomo_csg.learn.learned import MethodResult
+from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import DynamicResult, train_dynamic
 from pyomo_csg.learn.methods.loss_net_stages import TrainedOnLossNet, kept_followed
