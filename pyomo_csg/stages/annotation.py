@@ -1,4 +1,7 @@
-"""The one call a user adds to a model, and where its answer is kept."""
+"""csg.annotate: which variables are first stage, and which Params are uncertain.
+
+The annotation is stored in two LOCAL Suffixes on the model.
+"""
 
 from __future__ import annotations
 
@@ -17,35 +20,118 @@ from pyomo.core.base.suffix import Suffix
 from pyomo.core.base.var import Var
 
 from pyomo_csg.errors import AnnotationError
+from pyomo_csg.validation import Problems
+
+FIRST_STAGE = "csg_first_stage_variables"
+UNCERTAIN = "csg_uncertain_params"
+
+
+def annotate(
+    model: BlockData, *, first_stage_variables: Any, uncertain_params: Any
+) -> None:
+    """Declare which variables are first stage and which Params are uncertain.
+
+    Every other variable is recourse: it is chosen once the uncertain data is known.
+    Nothing else in the model changes. The annotation is stored in LOCAL Suffixes on the
+    model, so cloning, pickling and other transformations keep it. Annotating again
+    replaces it.
+
+    Parameters
+    ----------
+    model : ConcreteModel
+        A model of one scenario, with that scenario's data in it.
+    first_stage_variables, uncertain_params
+        A component, an element of one (``m.x[1]``), a slice (``m.x[:, 1]``), a name
+        (``'x'``, ``'x[1]'``, ``'x[*,1]'``), or an iterable of those. Uncertain Params
+        must be mutable.
+
+    Raises
+    ------
+    AnnotationError
+        Listing everything that cannot be annotated. The model is left unchanged.
+
+    Examples
+    --------
+    >>> import pyomo.environ as pyo
+    >>> import pyomo_csg as csg
+    >>> m = pyo.ConcreteModel()
+    >>> m.demand = pyo.Param(mutable=True, initialize=15, within=pyo.NonNegativeReals)
+    >>> m.order = pyo.Var(bounds=(0, 60))
+    >>> m.sold = pyo.Var(within=pyo.NonNegativeReals)
+    >>> m.stock = pyo.Constraint(expr=m.sold <= m.order)
+    >>> m.market = pyo.Constraint(expr=m.sold <= m.demand)
+    >>> m.cost = pyo.Objective(expr=m.order - 1.05 * m.sold)
+    >>> csg.annotate(m, first_stage_variables=m.order, uncertain_params='demand')
+    """
+    check_constructed(model)
+    problems = Problems(f"Cannot annotate '{model.name}'", AnnotationError)
+    variables, found = select_data(
+        model, first_stage_variables, Var, "first_stage_variables"
+    )
+    problems.add(*found)
+    params, found = select_data(model, uncertain_params, Param, "uncertain_params")
+    problems.add(*found)
+    for name in (FIRST_STAGE, UNCERTAIN):
+        taken = model.component(name)
+        if taken is not None and taken.ctype is not Suffix:
+            problems.add(
+                f"'{name}' is the name of a {taken.ctype.__name__} of the model, but "
+                "the annotation is stored under that name; rename it"
+            )
+    problems.raise_any()
+    _store(model, FIRST_STAGE, variables)
+    _store(model, UNCERTAIN, params)
+
+
+def read_annotation(model: BlockData, name: str) -> list[ComponentData] | None:
+    """Return the data that one of the two Suffixes lists, in order; None without it."""
+    suffix = model.component(name)
+    if suffix is None or suffix.ctype is not Suffix:
+        return None
+    return sorted(suffix, key=suffix.__getitem__)
+
+
+def is_annotated(model: Any) -> bool:
+    """Return True if the model has an annotation."""
+    return isinstance(model, BlockData) and any(
+        read_annotation(model, name) is not None for name in (FIRST_STAGE, UNCERTAIN)
+    )
+
+
+def check_constructed(model: Any) -> None:
+    """Raise an AnnotationError unless this is a Pyomo model with data."""
+    if not isinstance(model, BlockData):
+        raise AnnotationError(
+            "Expected a Pyomo ConcreteModel",
+            [f"an object of type {type(model).__name__} was given"],
+        )
+    if not model.parent_component().is_constructed():
+        remedy = (
+            "it is an AbstractModel: call instance = model.create_instance(...) first "
+            "and annotate that instance"
+        )
+        raise AnnotationError(f"'{model.name}' holds no data yet", [remedy])
+
+
+def _store(model: BlockData, name: str, listed: list[ComponentData]) -> None:
+    if model.component(name) is not None:
+        model.del_component(name)
+    suffix = Suffix(direction=Suffix.LOCAL)
+    model.add_component(name, suffix)
+    for position, data in enumerate(listed):
+        suffix[data] = position
 
 
 def select_data(
     model: BlockData, given: Any, ctype: type, argument: str
 ) -> tuple[list[ComponentBase], list[str]]:
-    """Resolve what was given to the data of one component type.
-
-    Parameters
-    ----------
-    model : BlockData
-        The model that the components must belong to.
-    given : component, ComponentData, slice, name, or an iterable of those
-    ctype : type
-        ``Var`` or ``Param``.
-    argument : str
-        The argument's name, for the messages.
-
-    Returns
-    -------
-    data : list of ComponentData
-        In the order given, each once, an indexed component in index order.
-    problems : list of str
-    """
+    """Return the Var or Param data that an argument names, in order, and the problems."""
     chosen, problems = ComponentSet(), []
     for item in flatten(given):
         for found in _resolve(model, item, argument):
             if isinstance(found, str):
                 problems.append(found)
-            elif problem := _misfit(model, found, ctype, argument):
+            elif problem := _why_not_usable(model, found, ctype, argument):
                 problems.append(problem)
             else:
                 chosen.update(_members(found))
@@ -57,7 +143,7 @@ def select_data(
 
 
 def flatten(given: Any) -> Iterator[Any]:
-    """Unnest lists, tuples, sets and generators; leave single things alone."""
+    """Yield the items of nested lists, tuples, sets and generators."""
     single = (str, ComponentBase, IndexedComponent_slice)
     if isinstance(given, single) or not isinstance(given, Iterable):
         yield given
@@ -67,14 +153,15 @@ def flatten(given: Any) -> Iterator[Any]:
 
 
 def _resolve(model: BlockData, item: Any, argument: str) -> Iterator[Any]:
-    """Yield the components that an item stands for, or a problem as a string."""
+    """Yield the components that an item refers to, or a problem as text."""
     if isinstance(item, str):
         yield from _resolve_name(model, item, argument)
     elif isinstance(item, IndexedComponent_slice):
         yield from _resolve_slice(model, item, argument)
     elif isinstance(item, ComponentBase):
-        # A Reference stands for what it shows; an index of it may be a slice.
-        yield from item.values() if _is_reference(item) else (item,)
+        # The data of a Reference belong to other components.
+        reference = isinstance(item, IndexedComponent) and item.is_reference()
+        yield from item.values() if reference else (item,)
     elif item.__class__ in native_numeric_types:
         yield (
             f"{argument}: the plain number {item} was given; an element of a Param that "
@@ -122,10 +209,10 @@ def _resolve_name(model: BlockData, name: str, argument: str) -> Iterator[Any]:
         yield f"{argument}: the model has no component '{name}'; {hint}"
 
 
-def _misfit(
+def _why_not_usable(
     model: BlockData, found: ComponentBase, ctype: type, argument: str
 ) -> str | None:
-    """Say why a component cannot be marked, or return None."""
+    """Return why a component cannot be annotated, or None if it can."""
     if found.ctype is not ctype:
         return (
             f"{argument}: '{found.name}' is a {found.ctype.__name__}; "
@@ -149,20 +236,16 @@ def _misfit(
     return None
 
 
-def _is_reference(item: ComponentBase) -> bool:
-    return isinstance(item, IndexedComponent) and item.is_reference()
-
-
 def _members(found: ComponentBase) -> list[ComponentBase]:
     if found.is_indexed():
-        # An index, not .values(): a mutable Param makes an element that only
-        # its default describes when it is asked for by index.
+        # By index, not .values(): that creates the elements of a mutable Param which
+        # only its default describes.
         return [found[index] for index in found]
     return [found]
 
 
 def belongs_to(model: BlockData, component: ComponentBase) -> bool:
-    """Whether a component still stands somewhere below the model."""
+    """Return True if a component is still attached to the model."""
     parent = component.parent_component()
     if parent is None:
         return False
@@ -174,102 +257,3 @@ def belongs_to(model: BlockData, component: ComponentBase) -> bool:
     while block is not None and block is not model:
         block = block.parent_block()
     return block is model
-
-
-FIRST_STAGE = "csg_first_stage_variables"
-UNCERTAIN = "csg_uncertain_params"
-
-
-def annotate(
-    model: BlockData, *, first_stage_variables: Any, uncertain_params: Any
-) -> None:
-    """Mark which variables are decided now and which data is uncertain.
-
-    Every other variable is recourse: it is chosen once the uncertain data is
-    known. Nothing else in the model changes. The marks are LOCAL Suffixes on the
-    model, so cloning, pickling and other transformations keep them. Annotating
-    again replaces them.
-
-    Parameters
-    ----------
-    model : ConcreteModel
-        A model of one scenario, with that scenario's data in it.
-    first_stage_variables, uncertain_params
-        A component, an element of one (``m.x[1]``), a slice (``m.x[:, 1]``), a name
-        (``'x'``, ``'x[1]'``, ``'x[*,1]'``), or an iterable of those. Uncertain Params
-        must be mutable.
-
-    Raises
-    ------
-    AnnotationError
-        Listing everything that cannot be marked. The model stays as it was.
-
-    Examples
-    --------
-    >>> import pyomo.environ as pyo
-    >>> import pyomo_csg as csg
-    >>> m = pyo.ConcreteModel()
-    >>> m.demand = pyo.Param(mutable=True, initialize=15, within=pyo.NonNegativeReals)
-    >>> m.order = pyo.Var(bounds=(0, 60))
-    >>> m.sold = pyo.Var(within=pyo.NonNegativeReals)
-    >>> m.stock = pyo.Constraint(expr=m.sold <= m.order)
-    >>> m.market = pyo.Constraint(expr=m.sold <= m.demand)
-    >>> m.cost = pyo.Objective(expr=m.order - 1.05 * m.sold)
-    >>> csg.annotate(m, first_stage_variables=m.order, uncertain_params='demand')
-    """
-    check_constructed(model)
-    variables, problems = select_data(
-        model, first_stage_variables, Var, "first_stage_variables"
-    )
-    params, more = select_data(model, uncertain_params, Param, "uncertain_params")
-    problems += more
-    for name in (FIRST_STAGE, UNCERTAIN):
-        taken = model.component(name)
-        if taken is not None and taken.ctype is not Suffix:
-            problems.append(
-                f"'{name}' is the name of a {taken.ctype.__name__} of the model, but "
-                "the marks are kept under that name; rename it"
-            )
-    if problems:
-        raise AnnotationError(f"Cannot annotate '{model.name}'", problems)
-    _store(model, FIRST_STAGE, variables)
-    _store(model, UNCERTAIN, params)
-
-
-def read_annotation(model: BlockData, name: str) -> list[ComponentData] | None:
-    """Return what one of the two Suffixes marks, in order; None without it."""
-    suffix = model.component(name)
-    if suffix is None or suffix.ctype is not Suffix:
-        return None
-    return sorted(suffix, key=suffix.__getitem__)
-
-
-def is_annotated(model: Any) -> bool:
-    """Say if somebody has marked anything in a model."""
-    return isinstance(model, BlockData) and any(
-        read_annotation(model, name) is not None for name in (FIRST_STAGE, UNCERTAIN)
-    )
-
-
-def check_constructed(model: Any) -> None:
-    """Raise unless the model is a Pyomo model with data in it."""
-    if not isinstance(model, BlockData):
-        raise AnnotationError(
-            "Expected a Pyomo ConcreteModel",
-            [f"an object of type {type(model).__name__} was given"],
-        )
-    if not model.parent_component().is_constructed():
-        remedy = (
-            "it is an AbstractModel: call instance = model.create_instance(...) first "
-            "and annotate that instance"
-        )
-        raise AnnotationError(f"'{model.name}' holds no data yet", [remedy])
-
-
-def _store(model: BlockData, name: str, marked: list[ComponentData]) -> None:
-    if model.component(name) is not None:
-        model.del_component(name)
-    suffix = Suffix(direction=Suffix.LOCAL)
-    model.add_component(name, suffix)
-    for position, data in enumerate(marked):
-        suffix[data] = position
