@@ -1,1 +1,1 @@
-"""What a policy shows of itself: a page, and pictures one by one."""
+"""Reports of a policy: text, an HTML page, and plots."""

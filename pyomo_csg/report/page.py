@@ -1,4 +1,4 @@
-"""One page that shows a policy: everything is in it, and it asks no network."""
+"""The HTML report of a policy: one file without external resources."""
 
 from __future__ import annotations
 
@@ -21,25 +21,88 @@ from pyomo_csg.decisions.learned_decider import LearnedDecider
 from pyomo_csg.evaluation.comparison import compare, pairs_for
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
-from pyomo_csg.report.contexts import Shown, shown_contexts
+from pyomo_csg.report.contexts import ContextExample, example_contexts
 from pyomo_csg.report.fit_summary import fit_summary
 from pyomo_csg.report.policy_plots import training_curves
 from pyomo_csg.storage import write_user_file
 
-_WARNING = ("pyomo_csg.decisions.decider", "pyomo_csg.policy.policy")
+_SCRIPTS = ("charts.js", "panels.js", "page.js")
+_MAX_NUMBERS, _MAX_VARIABLES = 12, 20  # shown of each kind
+_TIMED = 20  # decisions
+_CURVE_POINTS = 200
+_CLEAR_LEAD = 0.8  # probability; below it the candidates count as equal
+_POLICY = "this policy"
+
+
+def write_page(
+    path: str | os.PathLike[str], policy: LearnedDecider, data: Any = None
+) -> None:
+    """Write the page of :meth:`pyomo_csg.Policy.report` to a file, whole or not at all."""
+    write_user_file(path, render_page(policy, data).encode())
+
+
+def render_page(policy: LearnedDecider, data: Any = None) -> str:
+    """Return the page as HTML."""
+    content = json.dumps(page_content(policy, data), allow_nan=False)
+    return Template(_read_asset("page.html")).substitute(
+        name=html.escape(policy.two_stage.model.name),
+        words=html.escape(fit_summary(policy)),
+        stages=html.escape(str(policy.two_stage)),
+        style=_read_asset("page.css"),
+        script="\n".join(map(_read_asset, _SCRIPTS)),
+        content=content.replace("<", "\\u003c"),  # so that no text ends the script
+    )
+
+
+def _read_asset(name: str) -> str:
+    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+
+
+def page_content(policy: LearnedDecider, data: Any = None) -> dict[str, Any]:
+    """Return the data and texts that the page's script shows, in JSON's types."""
+    with _each_warning_once(policy):
+        pairs = None if data is None else pairs_for(policy, data)
+        examples = example_contexts(policy, pairs)
+        # Costs come first: their one warning covers all pairs.
+        costs = None if data is None else _costs(policy, data)
+        summary = policy.learned.summary
+        return _to_json(
+            {
+                "model": policy.two_stage.model.name,
+                "sense": str(policy.two_stage.sense),
+                "lead": _lead(policy),
+                "facts": _facts(policy),
+                "contest": {
+                    "chosen": summary.get("chosen"),
+                    "verdict": _verdict(summary),
+                    "candidates": summary.get("candidates", []),
+                    "tried": summary.get("scenarios_tried", []),
+                },
+                "training": training_curves(policy.history),
+                **_decisions(policy, examples, pairs),
+                "lossNet": summary.get("loss_net"),
+                "costs": costs,
+                "solver": _solver_stats(policy),
+                "call": _fit_call(policy),
+                "versions": summary.get("versions", {}),
+                "fingerprints": _fingerprints(summary),
+                "absent": _missing_parts(policy, pairs),
+            }
+        )
 
 
 @contextmanager
-def each_warning_once() -> Iterator[None]:
-    """Let the first warning of each kind through."""
-    told: set[str] = set()
+def _each_warning_once(policy: LearnedDecider) -> Iterator[None]:
+    """Let only the first warning of each kind through."""
+    seen: set[str] = set()
 
     def is_new(record: logging.LogRecord) -> bool:
-        new = record.msg not in told
-        told.add(record.msg)
+        new = record.msg not in seen
+        seen.add(record.msg)
         return new
 
-    loggers = [logging.getLogger(name) for name in _WARNING]
+    modules = {one.__module__ for one in type(policy).__mro__}
+    loggers = [logging.getLogger(name) for name in modules]
     for logger in loggers:
         logger.addFilter(is_new)
     try:
@@ -49,59 +112,58 @@ def each_warning_once() -> Iterator[None]:
             logger.removeFilter(is_new)
 
 
-_NUMBERS, _VARIABLES = 12, 20
-_TIMED = 20
-
-
-def decided(
-    policy: LearnedDecider, shown: list[Shown], pairs: History | None
+def _decisions(
+    policy: LearnedDecider, examples: list[ContextExample], pairs: History | None
 ) -> dict[str, Any]:
-    """Return scenarios, what is near them, decisions, and how long a decision takes."""
-    contexts = np.stack([one.context for one in shown])
+    """Return scenarios and decisions for the examples, and the time of a decision."""
+    contexts = np.stack([one.context for one in examples])
     scenarios, weights = policy.scenarios(contexts), policy.weights(contexts)
     decisions = [policy.decide(x, on_error="record") for x in contexts]
     vectors = np.stack([decision.vector for decision in decisions])
-    variables = _largest(vectors)
-    timed = contexts if pairs is None else pairs.contexts
+    variables = _largest_variables(vectors)
+    numbers = [p.name for p in policy.two_stage.uncertain_params]
     return {
-        "numbers": [p.name for p in policy.two_stage.uncertain_params][:_NUMBERS],
-        "allNumbers": len(policy.two_stage.uncertain_params),
-        "ranges": _ranges(scenarios, shown),
+        "numbers": numbers[:_MAX_NUMBERS],
+        "allNumbers": len(numbers),
+        "ranges": _ranges(scenarios, examples),
         "variables": [decisions[0].names[v] for v in variables],
         "allVariables": vectors.shape[1],
         "contexts": [
             {
                 "name": one.name,
-                "scenarios": scenarios[i][:, :_NUMBERS],
+                "scenarios": scenarios[i][:, :_MAX_NUMBERS],
                 "weights": weights[i],
-                "near": None if one.near is None else one.near[:, :_NUMBERS],
+                "near": None if one.near is None else one.near[:, :_MAX_NUMBERS],
                 "decision": vectors[i][variables],
                 "value": decisions[i].value,
             }
-            for i, one in enumerate(shown)
+            for i, one in enumerate(examples)
         ],
-        "milliseconds": _milliseconds(policy, timed),
+        "milliseconds": _time_decisions(
+            policy, contexts if pairs is None else pairs.contexts
+        ),
     }
 
 
-def _largest(vectors: np.ndarray) -> np.ndarray:
-    """Return which variables to show, in the model's order: those of largest values."""
+def _largest_variables(vectors: np.ndarray) -> np.ndarray:
+    """Return the columns with the largest values, in the model's order."""
     sizes = np.abs(np.nan_to_num(vectors)).max(axis=0)
-    return np.sort(np.argsort(-sizes, kind="stable")[:_VARIABLES])
+    return np.sort(np.argsort(-sizes, kind="stable")[:_MAX_VARIABLES])
 
 
-def _ranges(scenarios: np.ndarray, shown: list[Shown]) -> list[tuple[float, float]]:
-    """Return the range of each number over all contexts, so that axes stay in place."""
-    points = scenarios.reshape(-1, scenarios.shape[2])
-    near = [one.near for one in shown if one.near is not None]
-    points = np.concatenate([points, *near])[:, :_NUMBERS]
-    return list(
-        zip(points.min(axis=0).tolist(), points.max(axis=0).tolist(), strict=True)
-    )
+def _ranges(
+    scenarios: np.ndarray, examples: list[ContextExample]
+) -> list[tuple[float, float]]:
+    """Return the range of each number over all examples, so that axes do not move."""
+    near = [one.near for one in examples if one.near is not None]
+    points = np.concatenate([scenarios.reshape(-1, scenarios.shape[2]), *near])
+    points = points[:, :_MAX_NUMBERS]
+    low, high = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+    return list(zip(low, high, strict=True))
 
 
-def _milliseconds(policy: LearnedDecider, contexts: np.ndarray) -> list[float]:
-    """Return how long decisions took, one after another, in rising order."""
+def _time_decisions(policy: LearnedDecider, contexts: np.ndarray) -> list[float]:
+    """Return the milliseconds of single decisions, sorted."""
     found = []
     for x in contexts[:: max(1, len(contexts) // _TIMED)][:_TIMED]:
         start = time.perf_counter()
@@ -110,67 +172,34 @@ def _milliseconds(policy: LearnedDecider, contexts: np.ndarray) -> list[float]:
     return sorted(found)
 
 
-_SURE = 0.8
-_POINTS = 200  # of a curve
-_THIS = "this policy"
-
-
-def content_of(policy: LearnedDecider, data: Any = None) -> dict[str, Any]:
-    """Return what the page's script draws, and the words beside it."""
-    with each_warning_once():
-        return _plain(_content(policy, data))
-
-
-def _content(policy: LearnedDecider, data: Any) -> dict[str, Any]:
-    pairs = None if data is None else pairs_for(policy, data)
-    shown = shown_contexts(policy, pairs)
-    costs = None if data is None else _costs(policy, data)  # first: it warns of all
-    return {
-        "model": policy.two_stage.model.name,
-        "sense": str(policy.two_stage.sense),
-        "lead": _lead(policy),
-        "facts": _facts(policy),
-        "contest": _contest(policy.learned.summary),
-        "training": training_curves(policy.history),
-        **decided(policy, shown, pairs),
-        "lossNet": policy.learned.summary.get("loss_net"),
-        "costs": costs,
-        "solver": _solver(policy),
-        "call": _call(policy),
-        "versions": policy.learned.summary.get("versions", {}),
-        "fingerprints": _fingerprints(policy.learned.summary),
-        "absent": _absent(policy, shown),
-    }
-
-
 def _lead(policy: LearnedDecider) -> str:
     two_stage = policy.two_stage
-    known = ", ".join(policy.context_names or ())
+    columns = ", ".join(policy.context_names or ())
     numbers = _count(len(two_stage.uncertain_params), "uncertain number")
-    decided = _count(len(two_stage.first_stage_variables), "number")
-    plural = "s" * (policy.count != 1)
+    decisions = _count(len(two_stage.first_stage_variables), "number")
     return (
-        f"For a context{f' ({known})' * bool(known)} it generates {policy.count} "
-        f"scenario{plural} of {numbers}, and decides {decided} by optimising for those."
+        f"For a context{f' ({columns})' * bool(columns)} it generates "
+        f"{_count(policy.count, 'scenario')} of {numbers}, and decides {decisions} by "
+        "optimizing over them."
     )
 
 
 def _facts(policy: LearnedDecider) -> list[tuple[str, str]]:
     two_stage, summary = policy.two_stage, policy.learned.summary
-    stages = two_stage.first_stage_variables, two_stage.recourse_variables
-    named = ", ".join(policy.context_names or ())
-    sizes = " × ".join(map(str, policy.context_shape))
-    whole = " (some are integer)" if two_stage.integer else ""
+    columns = ", ".join(policy.context_names or ())
+    integers = " (some are integer)" if two_stage.integer else ""
+    first = _count(len(two_stage.first_stage_variables), "variable")
     facts = [
         ("model", f"{two_stage.model.name}, {two_stage.sense}"),
-        ("decided now", f"{_count(len(stages[0]), 'number')}{whole}"),
-        ("decided later", _count(len(stages[1]), "number")),
+        ("first stage", f"{first}{integers}"),
+        ("recourse", _count(len(two_stage.recourse_variables), "variable")),
         ("uncertain", _count(len(two_stage.uncertain_params), "number")),
-        ("context", named or _count(math.prod(policy.context_shape), "number")),
+        ("context", columns or _count(math.prod(policy.context_shape), "number")),
         ("scenarios for a context", str(policy.count)),
         ("method", policy.method),
     ]
     if len(policy.context_shape) > 1:
+        sizes = " × ".join(map(str, policy.context_shape))
         facts.insert(5, ("steps × numbers of a context", sizes))
     if "pairs" in summary:
         facts.append(("learned from", _count(summary["pairs"], "pair")))
@@ -181,45 +210,33 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + "s" * (number != 1)
 
 
-def _contest(summary: dict[str, Any]) -> dict[str, Any]:
-    """Return the candidates, and what is to be said of the one that won."""
-    rows = summary.get("candidates", [])
-    return {
-        "chosen": summary.get("chosen"),
-        "verdict": _verdict(summary),
-        "candidates": rows,
-        "tried": summary.get("scenarios_tried", []),
-    }
-
-
 def _verdict(summary: dict[str, Any]) -> str:
+    """Return the comparison of the chosen candidate with the runner-up in words."""
     chosen, rows = summary.get("chosen"), summary.get("candidates", [])
     if chosen is None or len(rows) < 2:
         only = "" if chosen is None else f"“{chosen}” was fitted. "
-        return f"{only}Nothing was compared: the method was asked for by name."
-    others = [row["name"] for row in rows if row["name"] != chosen]
-    won, than = "won", "less in the mean than those of “{}”, the second"
-    if summary["margin"] < 0:
-        won, than = "was kept", "more in the mean than those of “{}”, not clearly so"
-    text = (
-        f"“{chosen}” {won}. Its decisions cost {abs(summary['margin']):.4g} "
-        f"{than.format(others[0])}"
-    )
+        return f"{only}Nothing was compared: the method was given by name."
+    runner_up = next(row["name"] for row in rows if row["name"] != chosen)
+    margin, confidence = summary["margin"], summary["confidence"]
+    if margin < 0:
+        text = f"“{chosen}” was kept. Its decisions cost {-margin:.4g} more on average "
+        text += f"than those of “{runner_up}”, not clearly so"
+    else:
+        text = f"“{chosen}” won. Its decisions cost {margin:.4g} less on average "
+        text += f"than those of “{runner_up}”, the runner-up"
     if "pairs_judged" in summary:
         text += f", on {_count(summary['pairs_judged'], 'held-out pair')}"
-    text += (
-        f". It is the better of the two with {summary['confidence']:.0%} confidence."
-    )
-    if summary["confidence"] < _SURE:
-        text += " To this history they are about the same; more pairs would tell."
+    text += f". The probability that it beats “{runner_up}” is {confidence:.0%}."
+    if confidence < _CLEAR_LEAD:
+        text += " On this history they are about equal; more pairs would help."
     return text
 
 
 def _costs(policy: LearnedDecider, data: Any) -> dict[str, Any]:
     """Return the costs on the pairs, as curves and as a table."""
-    compared = compare({_THIS: policy}, data)
+    compared = compare({_POLICY: policy}, data)
     costs = compared.costs.fillna(compared.costs.max(axis=None))
-    shares = np.linspace(0, 1, min(len(costs), _POINTS))
+    shares = np.linspace(0, 1, min(len(costs), _CURVE_POINTS))
     return {
         "pairs": len(costs),
         "shares": shares,
@@ -228,23 +245,23 @@ def _costs(policy: LearnedDecider, data: Any) -> dict[str, Any]:
     }
 
 
-def _solver(policy: LearnedDecider) -> list[tuple[str, str]]:
-    """Return what the policy's oracle has done since it was made."""
+def _solver_stats(policy: LearnedDecider) -> list[tuple[str, str]]:
+    """Return the counts and times of the policy's oracle since it was created."""
     stats = policy.oracle.stats
     rows = [
-        ("calls of the solver", f"{stats.solves:,}"),
-        ("programs answered by a known basis", f"{stats.cache_hits:,}"),
+        ("solver calls", f"{stats.solves:,}"),
+        ("programs solved by a known basis", f"{stats.cache_hits:,}"),
         ("simplex iterations", f"{stats.iterations:,}"),
         ("branch-and-bound nodes", f"{stats.nodes:,}"),
-        ("integer programs answered by their relaxation", f"{stats.relaxed:,}"),
-        ("time in the solver", f"{stats.solver_seconds:.3g} s"),
-        ("time in all", f"{stats.total_seconds:.3g} s"),
+        ("integer programs solved by their relaxation", f"{stats.relaxed:,}"),
+        ("solver time", f"{stats.solver_seconds:.3g} s"),
+        ("total time", f"{stats.total_seconds:.3g} s"),
     ]
     return [row for row in rows if row[1] != "0"]
 
 
-def _call(policy: LearnedDecider) -> str:
-    """Return the call of csg.fit that gives this policy again."""
+def _fit_call(policy: LearnedDecider) -> str:
+    """Return the call of csg.fit that reproduces this policy."""
     summary = policy.learned.summary
     identity = summary.get("identity")
     if identity is None:
@@ -254,21 +271,21 @@ def _call(policy: LearnedDecider) -> str:
     if policy.context_names is not None:  # the data may have had other columns, too
         arguments["context"] = repr(list(policy.context_names))
     network = identity["network"]
-    if network != "None":  # one of ours by its name; a module of the user's is not here
+    if network != "None":  # a built-in one by its name; a user's module is not stored
         arguments["network"] = repr(network) if network.isidentifier() else "..."
-    if changed := _changed(summary.get("settings", {})):
+    if changed := _changed_settings(summary.get("settings", {})):
         arguments["config"] = repr(changed)
-    given = "".join(f"    {name}={value},\n" for name, value in arguments.items())
-    return f"policy = csg.fit(\n    model,\n    data,\n{given})"
+    lines = "".join(f"    {name}={value},\n" for name, value in arguments.items())
+    return f"policy = csg.fit(\n    model,\n    data,\n{lines})"
 
 
-def _changed(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that are not the defaults; those found by a search, found."""
-    usual = {**_plain(vars(FitConfig())), "search": settings.get("search")}
+def _changed_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that differ from the defaults; a search is already resolved."""
+    defaults = {**_to_json(vars(FitConfig())), "search": settings.get("search")}
     return {
         name: value
-        for name, value in _plain(settings).items()
-        if value != usual.get(name)
+        for name, value in _to_json(settings).items()
+        if value != defaults.get(name)
     }
 
 
@@ -277,75 +294,34 @@ def _fingerprints(summary: dict[str, Any]) -> dict[str, str]:
     return {name: identity[name] for name in ("model", "history") if name in identity}
 
 
-def _absent(policy: LearnedDecider, shown: list[Shown]) -> list[str]:
-    """Return what could be shown but is not, and why."""
+def _missing_parts(policy: LearnedDecider, pairs: History | None) -> list[str]:
+    """Return notes on the parts that the page lacks, and why."""
     notes = []
-    if shown[0].near is None:
+    if pairs is None:
         notes.append(
-            "No pairs were given, and a policy keeps none. With policy.report(path, "
-            "data=pairs) this page has contexts of those pairs, the outcomes that "
-            "followed contexts like them, and what decisions cost beside the "
-            "expected-value and the context-free decision. Give pairs that were not "
-            "learned from."
+            "No pairs were given, and a policy stores none. With policy.report(path, "
+            "data=pairs) this page also shows contexts of those pairs, the outcomes "
+            "after similar contexts, and costs beside the expected-value and the "
+            "context-free decision. Give pairs that the policy was not fitted to."
         )
-    told = policy.learned.summary.get("loss_net", {}).get("true")
-    if policy.method in ("static", "dynamic") and not told:
-        notes.append("What the Loss-Net predicted was not kept in this policy.")
+    predictions = policy.learned.summary.get("loss_net", {}).get("true")
+    if policy.method in ("static", "dynamic") and not predictions:
+        notes.append("This policy has no record of the Loss-Net's predictions.")
     if policy.history.empty:
-        notes.append("The losses of the training were not kept in this policy.")
+        notes.append("This policy has no record of its training losses.")
     return notes
 
 
-def _plain(value: Any) -> Any:
-    """Return a value in JSON's types; what is not a finite number is None."""
+def _to_json(value: Any) -> Any:
+    """Return a value in JSON's types, with None for NaN and infinity."""
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _to_json(one) for key, one in value.items()}
     if isinstance(value, np.ndarray | pd.Series):
-        return _plain(value.tolist())
+        return _to_json(value.tolist())
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_to_json(one) for one in value]
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return _to_json(value.item())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
-
-
-_SCRIPTS = ("charts.js", "panels.js", "page.js")
-
-
-def write_page(
-    path: str | os.PathLike[str], policy: LearnedDecider, data: Any = None
-) -> None:
-    """Write the page to a file, which appears whole or not at all.
-
-    Parameters
-    ----------
-    path : str or path
-    policy : Policy
-    data : (contexts, outcomes) or DataFrame, optional
-        As in :meth:`pyomo_csg.Policy.report`.
-
-    Raises
-    ------
-    DataError
-    """
-    write_user_file(path, rendered(policy, data).encode())
-
-
-def rendered(policy: LearnedDecider, data: Any = None) -> str:
-    """Return the page's HTML."""
-    content = json.dumps(content_of(policy, data), allow_nan=False)
-    return Template(_asset("page.html")).substitute(
-        name=html.escape(policy.two_stage.model.name),
-        words=html.escape(fit_summary(policy)),
-        stages=html.escape(str(policy.two_stage)),
-        style=_asset("page.css"),
-        script="\n".join(map(_asset, _SCRIPTS)),
-        # In a script element nothing but "<" could end it.
-        content=content.replace("<", "\\u003c"),
-    )
-
-
-def _asset(name: str) -> str:
-    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pyomo_csg.evaluation.comparison import pairs_for
-from pyomo_csg.report.contexts import near_outcomes, shown_contexts
+from pyomo_csg.report.contexts import example_contexts, nearby_outcomes
 from tests.report.conftest import days
 
 
@@ -12,7 +12,7 @@ def test_near_is_what_followed_the_nearest_contexts(mmd):
     pairs = pairs_for(mmd, days(150, 3))
     x = np.array([0.3, -0.4])
 
-    found = near_outcomes(mmd, x, pairs)
+    found = nearby_outcomes(mmd, x, pairs)
 
     spread = mmd.network.spread.numpy()
     distance = np.linalg.norm((pairs.contexts - x) / spread, axis=1)
@@ -22,13 +22,15 @@ def test_near_is_what_followed_the_nearest_contexts(mmd):
 
 @pytest.mark.parametrize(("pairs", "near"), [(4, 4), (30, 10), (900, 60)])
 def test_near_is_a_tenth_but_not_too_few_nor_too_many(mmd, pairs, near):
-    assert len(near_outcomes(mmd, np.zeros(2), pairs_for(mmd, days(pairs, 3)))) == near
+    assert (
+        len(nearby_outcomes(mmd, np.zeros(2), pairs_for(mmd, days(pairs, 3)))) == near
+    )
 
 
 def test_contexts_of_the_pairs_are_shown_that_differ(mmd):
     pairs = pairs_for(mmd, days(200, 3))
 
-    shown = np.stack([one.context for one in shown_contexts(mmd, pairs)])
+    shown = np.stack([one.context for one in example_contexts(mmd, pairs)])
 
     known = {tuple(x) for x in pairs.contexts}
     assert len(shown) == 6 and {tuple(x) for x in shown} <= known
@@ -40,11 +42,11 @@ def test_contexts_of_the_pairs_are_shown_that_differ(mmd):
 def test_few_contexts_are_all_shown_once(mmd):
     pairs = pairs_for(mmd, days(8, 3).iloc[[0, 1, 1, 2, 0]])
 
-    assert len(shown_contexts(mmd, pairs)) == 3
+    assert len(example_contexts(mmd, pairs)) == 3
 
 
 def test_without_pairs_the_mean_and_what_is_around_it_is_shown(mmd):
-    shown = shown_contexts(mmd, None)
+    shown = example_contexts(mmd, None)
 
     center, spread = mmd.network.center.numpy(), mmd.network.spread.numpy()
     assert [one.name for one in shown] == [

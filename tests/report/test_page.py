@@ -10,7 +10,7 @@ import pyomo_csg as csg
 from models import cep1, newsvendor
 from pyomo_csg.evaluation.comparison import compare
 from pyomo_csg.policy.policy import Policy
-from pyomo_csg.report.page import content_of
+from pyomo_csg.report.page import page_content
 from tests.quick import fit, panels, portfolio
 from tests.report.conftest import days
 from tests.test_policy import infeasible_beyond, papers
@@ -61,7 +61,7 @@ def test_a_loaded_policy_has_the_same_page_but_for_times(tmp_path, static):
     static.save(tmp_path / "static.csg")
     again = csg.load(tmp_path / "static.csg", cep1.build())
 
-    first, second = (content_of(policy, data) for policy in (static, again))
+    first, second = (page_content(policy, data) for policy in (static, again))
 
     assert first.keys() == second.keys()
     for key in first.keys() - {"milliseconds", "solver", "contexts"}:
@@ -86,7 +86,7 @@ def test_panels_integers_and_policies_without_a_story_have_a_page(tmp_path):
 def test_a_context_without_a_decision_is_shown_as_that():
     pairs = np.array([[5.0], [99.0], [6.0]]), np.array([[5.0], [8.0], [12.0]])
 
-    found = content_of(infeasible_beyond(), pairs)
+    found = page_content(infeasible_beyond(), pairs)
 
     assert [one["value"] for one in found["contexts"]] == [5.0, 6.0, None]
     assert [one["decision"] for one in found["contexts"]] == [[5.0], [6.0], [None]]
@@ -95,7 +95,7 @@ def test_a_context_without_a_decision_is_shown_as_that():
 
 
 def test_the_call_gives_the_policy_again(auto, static):
-    called = content_of(static)["call"].removeprefix("policy = ")
+    called = page_content(static)["call"].removeprefix("policy = ")
     again = eval(
         called, {"csg": csg, "model": cep1.build(), "data": cep1.sample(40, 1)}
     )
@@ -108,7 +108,7 @@ def test_the_call_names_the_context_that_was_chosen():
     data = days(40, 1).assign(weekday="Monday")  # which is no number
     policy = fit(data, method="mmd", context=["rain"])
 
-    called = content_of(policy)["call"].removeprefix("policy = ")
+    called = page_content(policy)["call"].removeprefix("policy = ")
     again = eval(called, {"csg": csg, "model": newsvendor.build(), "data": data})
 
     assert again.context_names == policy.context_names == ("rain",)
