@@ -1,35 +1,33 @@
-"""What the threads of a process share, and how they stay out of each other's way."""
+"""Locks between threads and between processes, safe across forks."""
 
 from __future__ import annotations
 
 import os
+import socket
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
-_ancestors = 0
+_forks = 0
+_held_folders: set[FolderLock] = set()
 
 
 def fork_count() -> int:
-    """Return a number that is another in a forked child, sooner than its process's own."""
-    return _ancestors
+    """Return how many forks lie between this process and the first one.
 
-
-def _forked() -> None:
-    global _ancestors
-    _ancestors += 1
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    Objects compare it to notice a fork. Unlike the process id, it cannot repeat.
+    """
+    return _forks
 
 
 def process_wide_lock() -> Any:
-    """Return a lock to keep for as long as the process lives.
+    """Return a reentrant lock that lives as long as the process.
 
-    A fork waits until no other thread holds it: no child begins with half the work of a
-    thread that it does not have, or waits for that thread for ever.
+    A fork waits until no other thread holds it, so that a child never starts with a
+    lock that nobody in it can release.
     """
     lock = threading.RLock()
     if hasattr(os, "register_at_fork"):
@@ -42,14 +40,14 @@ def process_wide_lock() -> Any:
 
 
 class SharedChange:
-    """A change to what all threads see: the first to enter makes it, the last undoes it.
+    """A change that all threads see: the first to enter makes it, the last undoes it.
 
     Parameters
     ----------
     change : callable
-        Returns a context manager that makes the change and undoes it.
+        Returns a context manager that makes and undoes the change.
     lock : lock
-        Held meanwhile.
+        Guards entering and leaving.
 
     Examples
     --------
@@ -84,3 +82,80 @@ class SharedChange:
             self._inside -= 1
             if self._inside == 0:
                 self._made.__exit__(None, None, None)
+
+
+class FolderLock:
+    """An exclusive lock on a folder; the system releases it when the process ends."""
+
+    def __init__(self, folder: Path):
+        self._path = folder / "lock"
+        self._descriptor: int | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._descriptor is not None
+
+    def acquire(self) -> str | None:
+        """Take the lock; return who holds it if that is another process or object."""
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(self._path, flags, 0o666)
+        try:
+            if not _try_lock(descriptor):
+                holder = os.read(descriptor, 1000).decode(errors="replace").strip()
+                os.close(descriptor)
+                return f"process {holder}" if holder else "another process"
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()} on {socket.gethostname()}\n".encode())
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+        _held_folders.add(self)
+        return None
+
+    def release(self) -> None:
+        """Give the lock back if it is held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+            _held_folders.discard(self)
+
+
+def _after_fork_in_child() -> None:
+    """Count the fork, and close the child's share of folder locks.
+
+    A worker can outlive a killed parent, and would keep the folder locked.
+    """
+    global _forks
+    _forks += 1
+    for lock in list(_held_folders):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> bool:
+        # Windows locks bytes: one far behind the text that others may want to read.
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        return True
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

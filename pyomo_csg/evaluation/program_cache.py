@@ -1,14 +1,12 @@
-"""Full programs that were solved, kept in a folder: a run that was killed goes on."""
+"""A folder of solved full programs, so that a killed evaluation can resume."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +16,31 @@ from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.cases import Case
 from pyomo_csg.learn.fingerprints import model_fingerprint
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.storage import read_plain, write_atomically
+from pyomo_csg.storage import (
+    Arrays,
+    FileFormat,
+    StoredFileError,
+    explain_os_errors,
+    to_json,
+)
 
 logger = logging.getLogger(__name__)
 
-_FORMAT = 1
-_MOST = 2**26  # bytes of a file
+_PROGRAM = FileFormat("pyomo_csg program", 1, max_bytes=2**26, max_header_bytes=2**16)
 
 
 @dataclass(frozen=True)
 class FullProgram:
-    """What is known of the full program of a case, lower being better.
+    """The full program of a case, solved; lower values are better.
 
     Attributes
     ----------
     value : float
-        What its decision costs; NaN if it has none.
+        Cost of its decision; NaN if it has none.
     bound : float
-        What no decision costs less than, as far as it is proven; NaN if nothing is.
+        Proven lower bound of the cost of any decision; NaN if there is none.
     seconds : float
-        To solve it.
+        Solve time.
     status : str
         ``'optimal'``, ``'time limit'``, ``'infeasible'``, ...
     decision : list of float
@@ -51,18 +54,15 @@ class FullProgram:
 
 
 class ProgramCache:
-    """Keeps full programs, each in a file of its own.
-
-    A file's name tells the model, the distribution and how it was solved; it is there
-    whole or not at all. Several runs may share a folder.
+    """Stores full programs, one file each; several runs may share the folder.
 
     Parameters
     ----------
     folder : path, optional
-        Made if it is not there. With None nothing is kept.
+        Created if needed. With None nothing is stored.
     two_stage : TwoStageModel
     settings : mapping
-        How programs are solved.
+        How programs are solved. With the model and the case, they name the file.
     """
 
     def __init__(
@@ -73,70 +73,64 @@ class ProgramCache:
     ):
         if not isinstance(folder, str | os.PathLike | None):
             found = f"cache is {folder!r:.80}; give the path of a folder"
-            raise DataError("Cannot keep full programs", [found])
+            raise DataError("Cannot store full programs", [found])
         self._folder = None if folder is None else Path(folder)
         self._two_stage, self._settings = two_stage, dict(settings)
+        self._explaining = (
+            f"Cannot store full programs in '{folder}'",
+            "give a folder that can be written",
+        )
         if self._folder is not None:
-            with _complaining(self._folder):
+            with explain_os_errors(*self._explaining):
                 self._folder.mkdir(parents=True, exist_ok=True)
 
     def read(self, case: Case) -> FullProgram | None:
-        """Return what is known of a case, if anything is."""
+        """Return the stored program of a case, if there is one."""
         if self._folder is None:
             return None
-        file = self._file(self._folder, case)
+        file = self._program_file(self._folder, case)
+        if not os.path.lexists(file):
+            return None
         try:
-            return _full(json.loads(read_plain(file, _MOST)))
-        except FileNotFoundError:
-            return None
-        except (
-            OSError,
-            ValueError,
-            TypeError,
-            ArithmeticError,
-            RecursionError,
-        ) as error:
-            logger.warning("'%s' is damaged and computed anew: %s", file, error)
+            return _parse(file, *_PROGRAM.read(file))
+        except StoredFileError as error:
+            problem = f"{error.subject} ({error.problems[0]})"
+            logger.warning("%s; solving the program again", problem)
             return None
 
-    def write(self, case: Case, full: FullProgram) -> None:
-        """Keep what is known of a case, if it has a decision."""
-        if self._folder is None or np.isnan(full.value):
+    def write(self, case: Case, program: FullProgram) -> None:
+        """Store the program of a case, if it has a decision."""
+        if self._folder is None or np.isnan(program.value):
             return
-        with _complaining(self._folder):
-            file = self._file(self._folder, case)
-            write_atomically(file, json.dumps(asdict(full)).encode())
+        header = {
+            "value": float(program.value),
+            "bound": float(program.bound),
+            "seconds": float(program.seconds),
+            "status": program.status,
+        }
+        arrays = {"decision": np.array(program.decision, dtype=float)}
+        with explain_os_errors(*self._explaining):
+            _PROGRAM.write(self._program_file(self._folder, case), header, arrays)
 
-    def _file(self, folder: Path, case: Case) -> Path:
+    def _program_file(self, folder: Path, case: Case) -> Path:
         identity = {
-            "format": _FORMAT,
             "model": model_fingerprint(self._two_stage, case.outcomes[0]),
-            "law": case.digest(),
+            "distribution": case.digest(),
             **self._settings,
         }
-        text = json.dumps(identity, sort_keys=True, default=repr)
-        return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+        digest = hashlib.sha256(to_json(identity, sort_keys=True).encode()).hexdigest()
+        return folder / f"{digest[:32]}.safetensors"
 
 
-def _full(content: dict[str, Any]) -> FullProgram:
-    """Return what a file tells, or raise a ValueError or TypeError."""
-    full = FullProgram(**content)
-    numbers = [full.value, full.bound, full.seconds, *full.decision]
-    if not isinstance(full.status, str) or not isinstance(full.decision, list):
-        raise TypeError("its status or its decision is none")
-    if any(isinstance(x, str | bool) for x in numbers):
-        raise TypeError("some of its numbers is none")
-    value, bound, seconds, *decision = map(float, numbers)
+def _parse(file: Path, header: dict[str, Any], arrays: Arrays) -> FullProgram:
+    """Return the program in a file; refuse values that no solver returns."""
+    numbers = [header.get(name) for name in ("value", "bound", "seconds")]
+    status, decision = header.get("status"), arrays.get("decision")
+    if not all(isinstance(number, float) for number in numbers):
+        raise _PROGRAM.damaged(file, "its value, bound or time is not a number")
+    if not isinstance(status, str) or decision is None or decision.ndim != 1:
+        raise _PROGRAM.damaged(file, "it has no status or no decision")
+    value, bound, seconds = numbers
     if not np.isfinite([value, *decision]).all():
-        raise ValueError("its value or its decision is not finite")
-    return FullProgram(value, bound, seconds, full.status, decision)
-
-
-@contextmanager
-def _complaining(folder: Path) -> Iterator[None]:
-    """Turn what the system refuses into an error that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        found = f"{error.strerror or error}; give a folder that can be written"
-        raise DataError(f"Cannot keep full programs in '{folder}'", [found]) from error
+        raise _PROGRAM.damaged(file, "its value or decision is not finite")
+    return FullProgram(value, bound, seconds, status, decision.astype(float).tolist())

@@ -1,4 +1,4 @@
-"""Bodies that followed a Loss-Net, with that Loss-Net and what it was trained on, kept."""
+"""Checkpoints: the finished stages of a fit in a folder, for the same fit to resume."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import json
 import logging
 import os
 import reprlib
-import socket
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +16,22 @@ from urllib.parse import quote
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.storage import PARTIAL, read_plain, refuse_disguise, write_atomically
+from pyomo_csg.locks import FolderLock
+from pyomo_csg.storage import (
+    CONTENT_ERRORS,
+    PARTIAL,
+    Arrays,
+    FileFormat,
+    StoredFileError,
+    as_arrays,
+    explain_os_errors,
+    read_regular_file,
+    to_json,
+    write_atomically,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,44 +42,33 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-
-_FORMAT = 1
-_IDENTITY, _LOCK = "identity.json", "lock"
-_STAGE = ".safetensors"
-_LONGEST = 150  # characters of a file's name; most file systems take 255
-_KINDS = "biuf"  # what a safetensors file holds
-_MOST_STAGE, _MOST_IDENTITY = 2**30, 2**24  # bytes
-_UNFIT = (  # what comes of content that a stranger made
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-_ANEW = "give another folder, or delete this one to start anew"
-_ROOM = (
+_STAGE = FileFormat("pyomo_csg stage", 1, max_bytes=2**30, max_header_bytes=2**26)
+_SUFFIX = ".safetensors"
+_IDENTITY, _MAX_IDENTITY = "identity.json", 2**24  # bytes
+_FOLDER_VERSION = 1
+_LONGEST_NAME = 150  # characters; most file systems allow 255 bytes
+_START_OVER = "give another folder, or delete this one to start over"
+_MAKE_ROOM = (
     "give a folder that can be written and has room; finished stages are kept, and the "
-    "same call goes on from them"
+    "same call resumes from them"
 )
 
-Arrays = dict[str, np.ndarray]
 Net = TypeVar("Net", bound=nn.Module)
 
 
 class Checkpoint:
     """Computes stages, or reads those that an earlier run of the same fit finished.
 
-    One fit at a time has the folder: entering takes it, leaving gives it back, and so
-    does the end of the process, however it comes.
+    Only one fit at a time can use the folder. It is locked from entering to leaving the
+    with statement, at most until the process ends.
 
     Parameters
     ----------
     folder : str or Path, optional
-        Made if it is not there. With None every stage is computed and nothing is kept.
+        Created if needed. With None every stage is computed and nothing is stored.
     identity : mapping
-        What is fitted, in JSON's types: fingerprints of data and model, settings, seed.
-        A folder that was made for something else is refused.
+        What is fitted, as JSON types: fingerprints of data and model, settings, seed.
+        A folder that was created for another identity is refused.
 
     Examples
     --------
@@ -91,7 +88,7 @@ class Checkpoint:
     def __init__(self, folder: str | Path | None, identity: Mapping[str, Any]):
         if not isinstance(folder, str | os.PathLike | None):
             found = f"checkpoint is {folder!r:.80}; give the path of a folder"
-            raise DataError("Cannot keep the fit", [found])
+            raise DataError("Cannot use the checkpoint folder", [found])
         self._folder = None if folder is None else _Folder(Path(folder), identity)
         self._parts: tuple[str, ...] = ()
 
@@ -108,10 +105,10 @@ class Checkpoint:
     ) -> None:
         if self._folder is not None:
             self._folder.close()
-            self._folder.blame(error)
+            self._folder.explain_failure(error)
 
     def within(self, part: str) -> Checkpoint:
-        """Return a view whose stages have names of their own: those of a part."""
+        """Return a view of this checkpoint for a part, with its own stage names."""
         view = copy.copy(self)
         view._parts = (*self._parts, part)
         return view
@@ -124,40 +121,40 @@ class Checkpoint:
         note: str | None = None,
         log: TrainingLog | None = None,
     ) -> Arrays:
-        """Return a stage's arrays: read if they are whole on disk, else computed and kept.
+        """Return a stage's arrays: read from disk, or computed and stored.
 
         Parameters
         ----------
         name : str
-            Unlike those of all other stages of this part.
+            Unique among the stages of this part.
         compute : callable
-            Returns arrays or tensors of numbers or truth values by name.
+            Returns numeric or boolean arrays or tensors by name.
         note : str, optional
-            What the stage depends on, such as a digest. Arrays that were kept with
-            another note are computed anew.
+            What the stage depends on, such as a digest. A stage that was stored with
+            another note is computed again.
         log : TrainingLog, optional
-            Entries that ``compute`` writes are kept, too, and written again when the
+            Entries that ``compute`` adds are stored, too, and added again when the
             stage is read.
 
         Returns
         -------
         dict of arrays
-            The same, in the order of their names, whether computed or read.
+            Sorted by name; the same whether computed or read.
         """
         if self._folder is None:
-            return _plain(compute())
+            return as_arrays(compute())
         parts = (*self._parts, name)
-        kept = self._folder.read(parts, note or "")
-        if kept is not None:
-            arrays, entries = kept
+        stored = self._folder.read(parts, note or "")
+        if stored is not None:
+            arrays, entries = stored
             if log is not None:
                 for entry in entries:
                     log.record(**entry)
             return arrays
         first = 0 if log is None else len(log.entries)
-        arrays = _plain(compute())
+        arrays = as_arrays(compute())
         entries = [] if log is None else log.entries[first:]
-        if log is None or log.stopped_in is None:  # else with more time there is more
+        if log is None or log.stopped_in is None:  # a stage cut short is not finished
             self._folder.write(parts, arrays, note or "", entries)
         return arrays
 
@@ -198,232 +195,145 @@ class _Folder:
 
     def __init__(self, path: Path, identity: Mapping[str, Any]):
         self.path = path
-        self._identity = json.loads(_json({"checkpoint_format": _FORMAT, **identity}))
-        self._lock: int | None = None
-        self._read: list[str] = []
+        self._identity = json.loads(
+            to_json({"checkpoint_format": _FOLDER_VERSION, **identity})
+        )
+        self._lock = FolderLock(path)
+        self._files_read: list[str] = []
 
     def open(self) -> None:
-        """Take the folder for this process, and see that it is this fit's."""
-        with self._complaining():
+        """Lock the folder, and check that it belongs to this fit."""
+        with self._explaining():
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(self.path)
+            if holder := self._lock.acquire():
+                found = f"{holder} is using it; wait for it, or give another folder"
+                raise self._error([found])
         try:
-            with self._complaining():
-                self._identify()
-                for left in self.path.glob(f".*{PARTIAL}"):
-                    left.unlink()
+            with self._explaining():
+                self._check_identity()
+                for partial in self.path.glob(f".*{PARTIAL}"):
+                    partial.unlink()
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """Give the folder back."""
-        if self._lock is not None:
-            _unlock(self._lock)
-        self._lock = None
+        """Unlock the folder."""
+        self._lock.release()
 
-    def blame(self, error: BaseException | None) -> None:
-        """Name this folder where a fit failed on what it had read from it."""
-        if self._read and isinstance(error, _UNFIT):
+    def explain_failure(self, error: BaseException | None) -> None:
+        """Point to this folder if a fit failed after reading stages from it."""
+        if self._files_read and isinstance(error, CONTENT_ERRORS):
             found = f"{type(error).__name__}: {error}".splitlines()[0]
-            what = (
-                f"what is kept in {shortlist(self._read)} does not fit ({found:.200})"
-            )
-            raise self._error([f"{what}; {_ANEW}"]) from error
+            files = shortlist(self._files_read)
+            problem = f"the fit failed on the content of {files} ({found:.200})"
+            raise self._error([f"{problem}; {_START_OVER}"]) from error
 
     def read(self, parts: tuple[str, ...], note: str) -> tuple[Arrays, list] | None:
-        """Return a stage's arrays and log entries; None if it is to be computed."""
-        if self._lock is None:
-            raise RuntimeError("a checkpoint is used within its with statement")
-        file = self._file(parts)
+        """Return a stage's arrays and log entries; None if it must be computed."""
+        if not self._lock.is_held:
+            raise RuntimeError("use a checkpoint within its with statement")
+        file = self._stage_file(parts)
+        if not os.path.lexists(file):
+            return None
         try:
-            arrays, about = _read(file)
-        except FileNotFoundError:
+            header, arrays = _STAGE.read(file)
+        except StoredFileError as error:
+            logger.warning("%s; computing the stage again", _in_one_line(error))
             return None
-        except (SafetensorError, OSError, *_UNFIT) as error:
-            logger.warning("'%s' is damaged and computed anew: %s", file, error)
+        if header.get("name") != list(parts) or header.get("note") != note:
+            logger.warning("'%s' belongs to other inputs; computing it again", file)
             return None
-        if about["name"] != list(parts) or about["note"] != note:
-            logger.warning("'%s' was kept for something else; computed anew", file)
+        if not _is_log(header.get("log")):
+            logger.warning("'%s' is damaged; computing the stage again", file)
             return None
         logger.info("read '%s'", file)
-        self._read.append(file.name)
-        return arrays, about["journal"]
+        self._files_read.append(file.name)
+        return arrays, header["log"]
 
     def write(
         self, parts: tuple[str, ...], arrays: Arrays, note: str, entries: list
     ) -> None:
-        """Keep a stage."""
-        about = {"name": parts, "note": note, "journal": entries}
-        file, content = self._file(parts), _content(arrays, about)
-        if len(content) > _MOST_STAGE:
-            logger.warning("'%s' would be too large and is not kept", file)
-            return
-        with self._complaining():
-            write_atomically(file, content)
+        """Store a stage."""
+        header = {"name": parts, "note": note, "log": entries}
+        try:
+            with self._explaining():
+                _STAGE.write(self._stage_file(parts), header, arrays)
+        except StoredFileError as error:  # too large: the fit goes on without it
+            logger.warning("%s; the stage is not stored", _in_one_line(error))
 
-    def _identify(self) -> None:
-        """Say what this folder is for, or refuse it if it is for something else."""
+    def _check_identity(self) -> None:
+        """Write the identity into a new folder; refuse the folder of another fit."""
         file = self.path / _IDENTITY
         if not os.path.lexists(file):
-            if any(self.path.glob(f"*{_STAGE}")):
-                raise self._error(
-                    [f"it has {_STAGE} files but no {_IDENTITY}; give another folder"]
+            if any(self.path.glob(f"*{_SUFFIX}")):
+                found = (
+                    f"it has {_SUFFIX} files but no {_IDENTITY}; give another folder"
                 )
-            write_atomically(file, _json(self._identity, indent=2).encode())
+                raise self._error([found])
+            write_atomically(file, to_json(self._identity, indent=2).encode())
             return
         try:
-            before = dict(_flat(json.loads(read_plain(file, _MOST_IDENTITY))))
-        except (OSError, *_UNFIT) as error:
-            raise self._error([f"{_IDENTITY} is damaged ({error}); {_ANEW}"]) from None
-        now = dict(_flat(self._identity))
+            stored = json.loads(read_regular_file(file, _MAX_IDENTITY))
+            before = dict(_flatten(stored))
+        except (OSError, *CONTENT_ERRORS) as error:
+            found = f"{_IDENTITY} is damaged ({error}); {_START_OVER}"
+            raise self._error([found]) from None
+        now = dict(_flatten(self._identity))
         differences = [
             f"{key} is {_shown(now, key)} now and was {_shown(before, key)}"
             for key in sorted(before.keys() | now.keys())
-            if _shown(before, key, whole=True) != _shown(now, key, whole=True)
+            if _text(before, key) != _text(now, key)
         ]
         if differences:
-            raise self._error([f"it holds another fit; {_ANEW}", *differences])
+            raise self._error(
+                [f"it belongs to another fit; {_START_OVER}", *differences]
+            )
 
-    def _file(self, parts: tuple[str, ...]) -> Path:
+    def _stage_file(self, parts: tuple[str, ...]) -> Path:
         name = "+".join(quote(part, safe="") for part in parts)
-        if len(name) > _LONGEST:
-            name = f"{name[:_LONGEST]}+{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-        return self.path / (name + _STAGE)
+        if len(name) > _LONGEST_NAME:
+            digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+            name = f"{name[:_LONGEST_NAME]}+{digest}"
+        return self.path / (name + _SUFFIX)
 
     def _error(self, problems: list[str]) -> DataError:
-        return DataError(f"Cannot keep the fit in '{self.path}'", problems)
+        return DataError(self._subject, problems)
+
+    @property
+    def _subject(self) -> str:
+        return f"Cannot use checkpoint folder '{self.path}'"
 
     @contextmanager
-    def _complaining(self) -> Iterator[None]:
-        """Turn what the system refuses into an error that says what to do."""
-        try:
+    def _explaining(self) -> Iterator[None]:
+        with explain_os_errors(self._subject, _MAKE_ROOM):
             yield
-        except _HeldError as held:
-            found = f"{held} is at work there; wait for it, or give another folder"
-            raise self._error([found]) from None
-        except OSError as error:
-            raise self._error([f"{error.strerror or error}; {_ROOM}"]) from error
 
 
-def _plain(arrays: Mapping[str, Any]) -> Arrays:
-    """Return arrays of their own memory, in the order of their names."""
-    plain = {}
-    for name in sorted(arrays):
-        value = arrays[name]
-        value = value.detach().cpu().numpy() if hasattr(value, "detach") else value
-        plain[name] = np.array(value, order="C")
-        if plain[name].dtype.kind not in _KINDS:
-            raise TypeError(f"stage array '{name}' is of {plain[name].dtype}")
-    return plain
+def _in_one_line(error: StoredFileError) -> str:
+    return f"{error.subject} ({error.problems[0]})"
 
 
-def _content(arrays: Arrays, about: Mapping[str, Any]) -> bytes:
-    text = _json(about)
-    return save(arrays, {"about": text, "sha256": _checksum(arrays, text)})
+def _is_log(entries: Any) -> bool:
+    return isinstance(entries, list) and all(
+        isinstance(entry, dict) and {"stage", "step"} <= entry.keys()
+        for entry in entries
+    )
 
 
-def _read(file: Path) -> tuple[Arrays, dict[str, Any]]:
-    """Return arrays and what is said about them, or raise if they are not whole."""
-    refuse_disguise(file, _MOST_STAGE)
-    with safe_open(file, framework="numpy") as stored:
-        names, metadata = stored.keys(), stored.metadata()
-        arrays = _plain({name: stored.get_tensor(name) for name in names})
-    if metadata["sha256"] != _checksum(arrays, metadata["about"]):
-        raise ValueError("its checksum is wrong")
-    about = json.loads(metadata["about"])
-    if not {"name", "note", "journal"} <= about.keys():
-        raise ValueError("it does not say what it is")
-    for entry in about["journal"]:
-        if not {"stage", "step"} <= entry.keys():
-            raise ValueError("its log entries are not valid")
-    return arrays, about
-
-
-def _checksum(arrays: Arrays, about: str) -> str:
-    """Return the SHA-256 of all that a stage's file says."""
-    shapes = [(name, str(array.dtype), array.shape) for name, array in arrays.items()]
-    digest = hashlib.sha256(_json([about, shapes]).encode())
-    for array in arrays.values():
-        digest.update(array.tobytes())
-    return digest.hexdigest()
-
-
-def _json(value: Any, **options: Any) -> str:
-    return json.dumps(value, default=lambda number: number.item(), **options)
-
-
-def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield values by their dotted keys."""
+def _flatten(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested mappings by dotted keys."""
     for key, value in mapping.items():
         if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
 
 
-def _shown(mapping: Mapping[str, Any], key: str, whole: bool = False) -> str:
-    if key not in mapping:
-        return "not there"
-    return _json(mapping[key], sort_keys=True) if whole else reprlib.repr(mapping[key])
+def _text(mapping: Mapping[str, Any], key: str) -> str:
+    """Return a value as JSON text, by which even NaN is equal to itself."""
+    return to_json(mapping[key], sort_keys=True) if key in mapping else "missing"
 
 
-class _HeldError(Exception):
-    """Another process holds the lock."""
-
-
-_held: set[int] = set()
-
-
-def _locked(folder: Path) -> int:
-    """Return the open file of the folder's lock, which the system drops with us."""
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    lock = os.open(folder / _LOCK, flags, 0o666)
-    try:
-        if not _try_lock(lock):
-            holder = os.read(lock, 1000).decode(errors="replace").strip()
-            raise _HeldError(f"process {holder}" if holder else "another process")
-        os.ftruncate(lock, 0)
-        os.write(lock, f"{os.getpid()} on {socket.gethostname()}\n".encode())
-    except BaseException:
-        os.close(lock)
-        raise
-    _held.add(lock)
-    return lock
-
-
-def _unlock(lock: int) -> None:
-    if lock in _held:
-        _held.discard(lock)
-        os.close(lock)
-
-
-def _let_go_in_child() -> None:
-    """Close a forked worker's share of the locks: it may outlive a process killed."""
-    for lock in list(_held):
-        _unlock(lock)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(lock: int) -> bool:
-        os.lseek(lock, 1 << 30, os.SEEK_SET)  # beyond what others may want to read
-        try:
-            msvcrt.locking(lock, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        finally:
-            os.lseek(lock, 0, os.SEEK_SET)
-        return True
-else:
-    import fcntl
-
-    os.register_at_fork(after_in_child=_let_go_in_child)
-
-    def _try_lock(lock: int) -> bool:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+def _shown(mapping: Mapping[str, Any], key: str) -> str:
+    return reprlib.repr(mapping[key]) if key in mapping else "missing"

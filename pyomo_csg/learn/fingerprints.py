@@ -1,4 +1,4 @@
-"""What tells one fit from another, so that a checkpoint serves its own fit only."""
+"""Fingerprints of models, data and settings: they tell one fit from another."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.task_nets import FunctionModule, Linear, LocationScale
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.storage import CONTENT_ERRORS
 
-_PACKAGES = (
+_PACKAGES = (  # on which a policy's numbers depend
     "pyomo-csg",
     "pyomo",
     "highspy",
@@ -29,14 +30,6 @@ _PACKAGES = (
     "numpy",
     "scipy",
     "scikit-learn",
-)
-_FAULTS = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
 )
 
 
@@ -47,15 +40,7 @@ def fit_identity(
     network: Any,
     **arguments: Any,
 ) -> dict[str, Any]:
-    """Return what is fitted, and how, in JSON's types.
-
-    Parameters
-    ----------
-    network : str, Module, LocationScale or Linear, optional
-        As the user gave it.
-    **arguments
-        Others of csg.fit, in JSON's types already.
-    """
+    """Return what identifies a fit, as JSON types; ``arguments`` are others of csg.fit."""
     return {
         "format": 3,
         "model": model_fingerprint(oracle.two_stage, history.outcomes[0]),
@@ -65,21 +50,25 @@ def fit_identity(
         "settings": {
             key: _json_value(value) for key, value in asdict(settings).items()
         },
-        "versions": _packages(),
+        "versions": _dependency_versions(),
         **arguments,
     }
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of what a policy came about with."""
-    return {"python": platform.python_version(), **_packages()}
+    """Return the versions of Python and of the packages that a policy depends on."""
+    return {"python": platform.python_version(), **_dependency_versions()}
+
+
+def _dependency_versions() -> dict[str, str]:
+    return {package: version(package) for package in _PACKAGES}
 
 
 def model_fingerprint(two_stage: TwoStageModel, outcome: np.ndarray) -> str:
-    """Return what tells this model from another: a digest of all it prints.
+    """Return a digest of everything that a model prints.
 
-    But for what a solver or a user may have left in it since: values of variables that
-    are free, and of the uncertain Params, in whose place the outcome (p,) stands.
+    Values that a solver or a user may change later do not count: those of free variables
+    are cleared, and the uncertain Params are set to ``outcome`` (p,).
     """
     two_stage = two_stage.copied()
     for variable in two_stage.model.component_data_objects(pyo.Var):
@@ -92,13 +81,8 @@ def model_fingerprint(two_stage: TwoStageModel, outcome: np.ndarray) -> str:
     return hashlib.sha256(text.getvalue().encode()).hexdigest()
 
 
-def _packages() -> dict[str, str]:
-    """Return the versions of what a policy's numbers depend on."""
-    return {package: version(package) for package in _PACKAGES}
-
-
 def _describe_network(network: Any, history: History) -> str:
-    """Return what tells this network from another."""
+    """Return a text that differs between networks, by their weights or their answers."""
     if network is None or isinstance(network, str | Linear):
         return str(network)
     if isinstance(network, LocationScale):
@@ -110,8 +94,10 @@ def _describe_network(network: Any, history: History) -> str:
     if isinstance(network, FunctionModule):
         try:
             return f"function {_digest(network(torch.as_tensor(history.contexts)))}"
-        except _FAULTS:
-            return "function"  # what is wrong is told when it is looked at closely
+        except (
+            CONTENT_ERRORS
+        ):  # the network's own checks report it later, in better words
+            return "function"
     digest = hashlib.sha256()
     for name, value in network.state_dict().items():
         digest.update(name.encode() + value.numpy(force=True).tobytes())
@@ -119,7 +105,7 @@ def _describe_network(network: Any, history: History) -> str:
 
 
 def _fingerprint_kernel(settings: FitConfig, history: History) -> str | None:
-    """Return what tells a kernel of the user's own from another: its answers."""
+    """Return a digest of what the user's kernel function answers; None for a name."""
     kernel = trainable_kernel(settings.kernel, history.outcomes.shape[1])
     if isinstance(settings.kernel, str):
         return None
@@ -128,7 +114,7 @@ def _fingerprint_kernel(settings: FitConfig, history: History) -> str | None:
 
 
 def _digest(values: Tensor) -> str:
-    """Return a digest that another machine's rounding does not change."""
+    """Return a digest that does not depend on the rounding of a machine."""
     text = " ".join(f"{value:.6g}" for value in values.flatten().tolist())
     return hashlib.sha256(text.encode()).hexdigest()
 
