@@ -1,4 +1,4 @@
-"""What every method learns with: the history as tensors, Omega, the oracle, the seeds."""
+"""The shared inputs of every method: tensors, Omega, the oracle, the seeds."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from pyomo_csg.learn.networks.task_nets import (
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.solve import Oracle
 
-_SETS, _TRIED = 64, 256  # decisions and outcomes to rehearse
+_WARM_UP_SETS, _WARM_UP_OUTCOMES = 64, 256
 
 
 class Task:
-    """One model, one history, one number of scenarios.
+    """A learning task: one model, one history, one number of scenarios.
 
     Parameters
     ----------
@@ -46,20 +46,19 @@ class Task:
     config : FitConfig
     seed : int
     log : TrainingLog
-        Where progress is told and losses are kept.
     checkpoint : Checkpoint, optional
-        Where finished stages are kept.
+        Stores finished stages.
 
     Attributes
     ----------
     contexts : tensor (n, d) or (n, W, d)
-        Standardised.
+        Standardized.
     outcomes : tensor (n, p)
     omega : Omega
     head : Head
-        That of a free network; location-scale networks have their own.
+        The default head; location-scale networks have another.
     kernel_unit : tensor (p,)
-        What the kernel divides outcomes by.
+        The kernel divides outcomes by it.
     """
 
     def __init__(
@@ -89,10 +88,10 @@ class Task:
         )
 
     def warm_up_oracle(self) -> None:
-        """Let the oracle find once what every batch of programs would find again."""
+        """Let the oracle learn its shortcuts once instead of in every batch."""
         outcomes, rng = self.history.outcomes, self.rng("rehearsal")
-        picked = rng.integers(len(outcomes), size=(_SETS, self.scenarios))
-        tried = outcomes[evenly_spaced(len(outcomes), _TRIED)]
+        picked = rng.integers(len(outcomes), size=(_WARM_UP_SETS, self.scenarios))
+        tried = outcomes[evenly_spaced(len(outcomes), _WARM_UP_OUTCOMES)]
         self.oracle.rehearse(outcomes[picked], tried)
 
     def with_scenarios(self, count: int) -> Task:
@@ -102,7 +101,7 @@ class Task:
         return other
 
     def with_rows(self, contexts: np.ndarray, outcomes: np.ndarray) -> Task:
-        """Return the same task with more pairs to learn from, in the same units."""
+        """Return the same task with more rows of history, in the same units."""
         other = copy.copy(self)
         other.history = replace(
             self.history,
@@ -117,31 +116,31 @@ class Task:
 
     @property
     def output_shape(self) -> tuple[int, int]:
-        """Of the free numbers that a body gives for a context."""
+        """Shape of a body's output for a context: (K, p), or (K, p + 1) with weights."""
         numbers = self.history.outcomes.shape[1]
         return self.scenarios, numbers + (self.config.weights == "learned")
 
     @property
     def device(self) -> str:
-        """Where networks are trained."""
+        """The torch device for training."""
         if self.config.device != "auto":
             return self.config.device
         return "cuda" if torch.cuda.is_available() else "cpu"
 
     @property
     def has_integers(self) -> bool:
-        """Whether the model has integer variables, so that programs are slow."""
+        """Whether the model has integer variables, so that solves are slow."""
         return self.oracle.two_stage.integer
 
     @property
     def has_integer_recourse(self) -> bool:
-        """Whether some of them are recourse, so that costs are slow, too."""
+        """Whether recourse variables are integer, so that evaluating costs is slow."""
         recourse = self.oracle.two_stage.recourse_variables
         return any(not v.is_continuous() for v in recourse)
 
     @cached_property
     def cost_scale(self) -> float:
-        """The standard deviation of the costs of one sensible decision."""
+        """The standard deviation of the costs of the decision for the median outcome."""
         middle = np.median(self.history.outcomes, axis=0)
         found = self.oracle.solve(
             middle[None, None], on_error="record", progress=False, fresh=True
@@ -160,7 +159,7 @@ class Task:
         return spread if spread > 0 else float(np.abs(known).max(initial=1.0))
 
     def rng(self, stage: str) -> np.random.Generator:
-        """Return random numbers of a stage's own: the same whatever ran before it."""
+        """Return a stage's own generator, whatever ran before it."""
         return np.random.default_rng([self.seed, zlib.crc32(stage.encode())])
 
     def mmd_losses(
@@ -182,7 +181,7 @@ class Task:
     def generate_scenarios(
         self, body: nn.Module, rows: np.ndarray, head: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return scenarios (n, K, p) and weights (n, K) of a body on some rows."""
+        """Return a body's scenarios (n, K, p) and weights (n, K) on some rows."""
         head = head or self.head
         with torch.no_grad(), eval_mode(body):
             raw = torch.as_tensor(self.history.contexts[rows])
@@ -191,7 +190,7 @@ class Task:
         return found[0].numpy(), found[1].numpy()
 
     def solver_weights(self, weights: np.ndarray) -> np.ndarray | None:
-        """Return weights for the oracle: None where they are all equal."""
+        """Return weights for the oracle: None if they are all equal."""
         return weights if self.config.weights == "learned" else None
 
 

@@ -166,5 +166,5 @@ def test_samples_without_an_answer_do_not_count():
 
 def test_samples_of_which_none_has_an_answer_are_refused():
     task = newsvendor_task(20)
-    with pytest.raises(DataError, match=r"'newsvendor' .*\n.* none of the 10 pairs"):
+    with pytest.raises(DataError, match=r"'newsvendor' .*\n.* none of 10 programs"):
         new_loss_nets(task, [quadratic_samples(10, 0, missing=10)], "loss")

@@ -1,4 +1,4 @@
-"""A network's architecture in JSON's types, and the network again from that."""
+"""Describe a network's architecture in JSON types, and restore it from that."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from pyomo_csg.learn.random_state import torch_seed
 logger = logging.getLogger(__name__)
 
 _CUSTOM = "custom"
-_MOST_UNITS = 2**31
-_MOST_LAYERS = 64
-_MOST_PROBLEMS = 10
+_MAX_SIZE = 2**31
+_MAX_LAYERS = 64
+_MAX_PROBLEMS = 10
 
 Kind = TypeVar("Kind", bound=type[nn.Module])
 _KINDS: dict[str, type[nn.Module]] = {}
 
 
 def buildable(kind: Kind) -> Kind:
-    """Let a class of modules be described by name; usable as a decorator.
+    """Register a class of modules that is stored by name; usable as a decorator.
 
-    Its instances keep their constructor's arguments, numbers and tuples of numbers, in a
-    dict ``settings``, and their constructor computes nothing from tensors' values.
+    Its instances keep their constructor's arguments (numbers and tuples of numbers) in a
+    dict ``settings``, and their constructor computes nothing from tensor values.
     """
     _KINDS[kind.__name__] = kind
     return kind
@@ -51,10 +51,7 @@ for _kind in (Feedforward, Recurrent, Constant, Forecast, BoundedLinear):
 
 
 def describe_network(network: TaskNet) -> dict[str, Any]:
-    """Return a network's architecture in JSON's types.
-
-    A module of a class that is not known here, such as a user's own, is described by its
-    class's name alone.
+    """Return a network's architecture in JSON types; of a user's module, only its class.
 
     Examples
     --------
@@ -66,15 +63,15 @@ def describe_network(network: TaskNet) -> dict[str, Any]:
     head = network.head
     places: dict[str, Any] = {"kind": type(head).__name__}
     if type(head) is LocationScaleHead:
-        places["location"] = _described(head.location)
-        places["scale"] = _described(head.scale)
+        places["location"] = _describe_module(head.location)
+        places["scale"] = _describe_module(head.scale)
     elif type(head) is not OmegaHead:
         found = f"its head is a {type(head).__name__}; give an OmegaHead or a "
         raise DataError(
             "The network cannot be described", [found + "LocationScaleHead"]
         )
     return {
-        "body": _described(network.body),
+        "body": _describe_module(network.body),
         "head": places,
         "contexts": len(network.center),
         "numbers": len(head.omega.center),
@@ -82,10 +79,7 @@ def describe_network(network: TaskNet) -> dict[str, Any]:
 
 
 def custom_parts(description: Mapping[str, Any]) -> dict[str, str]:
-    """Return the class's name of each part that only its user can make.
-
-    The parts are ``'body'``, ``'location'`` and ``'scale'``.
-    """
+    """Return the class names of user modules among body, location and scale."""
     return {
         place: str(part.get("class"))
         for place, part in _parts(description)
@@ -98,47 +92,36 @@ def restore_network(
     state: Mapping[str, Tensor],
     custom: Mapping[str, nn.Module] | None = None,
 ) -> TaskNet:
-    """Return the network with the numbers of ``state``, which must fit exactly.
+    """Return the network of a description with the tensors of ``state``, or a DataError.
 
-    Sizes are compared before anything of such a size is made.
-
-    Parameters
-    ----------
-    description : mapping
-        From :func:`describe_network`, perhaps by way of JSON.
-    state : mapping of str to Tensor
-    custom : mapping, optional
-        A module for each of :func:`custom_parts`; the network takes copies.
-
-    Raises
-    ------
-    DataError
+    ``custom`` holds a module for each of :func:`custom_parts`; the network copies them.
+    Sizes are compared before memory is allocated.
     """
     copies = {place: copy.deepcopy(part) for place, part in (custom or {}).items()}
     with torch.device("meta"):
-        sketch = _built(description, copies).state_dict()
-    problems = list(_mismatches(sketch, state))
-    if more := problems[_MOST_PROBLEMS:]:
-        problems[_MOST_PROBLEMS:] = [f"... and {len(more)} more"]
+        sketch = _build(description, copies).state_dict()
+    problems = list(_find_mismatches(sketch, state))
+    if more := problems[_MAX_PROBLEMS:]:
+        problems[_MAX_PROBLEMS:] = [f"... and {len(more)} more"]
     if problems:
         raise DataError("The network does not fit its numbers", problems)
-    with torch_seed():  # first weights are drawn, then replaced
-        network = _built(description, copies)
+    with torch_seed():  # initial weights are drawn, then replaced
+        network = _build(description, copies)
     network.load_state_dict(dict(state))
     return network
 
 
-def _described(module: nn.Module) -> dict[str, Any]:
+def _describe_module(module: nn.Module) -> dict[str, Any]:
     name = type(module).__name__
     if _KINDS.get(name) is not type(module):
         return {"kind": _CUSTOM, "class": name}
     settings: Any = module.settings
-    return {"kind": name, "settings": {key: _plain(x) for key, x in settings.items()}}
+    return {"kind": name, "settings": {key: _to_json(x) for key, x in settings.items()}}
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, tuple | list):
-        return [_plain(x) for x in value]
+        return [_to_json(x) for x in value]
     return value if isinstance(value, bool | str | float) else operator.index(value)
 
 
@@ -150,21 +133,23 @@ def _parts(description: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, A
             yield place, head[place]
 
 
-def _built(description: Mapping[str, Any], custom: Mapping[str, nn.Module]) -> TaskNet:
+def _build(description: Mapping[str, Any], custom: Mapping[str, nn.Module]) -> TaskNet:
     try:
-        parts = {place: _part(place, p, custom) for place, p in _parts(description)}
+        parts = {
+            place: _build_part(place, p, custom) for place, p in _parts(description)
+        }
         omega = Omega(*(torch.zeros(_size(description["numbers"])) for _ in range(4)))
-        head = _head(description["head"]["kind"], parts, omega)
+        head = _build_head(description["head"]["kind"], parts, omega)
         scaling = (torch.zeros(_size(description["contexts"])) for _ in range(2))
         return TaskNet(parts["body"], head, *scaling)
     except DataError:
         raise
-    except Exception as error:  # whatever a constructor makes of settings that are off
+    except Exception as error:  # any error of a constructor with bad settings
         found = f"{type(error).__name__}: {error}".splitlines()[0]
         raise DataError("The network cannot be built", [found]) from error
 
 
-def _head(kind: str, parts: Mapping[str, nn.Module], omega: Omega) -> nn.Module:
+def _build_head(kind: str, parts: Mapping[str, nn.Module], omega: Omega) -> nn.Module:
     if kind == "LocationScaleHead":
         return LocationScaleHead(parts["location"], parts["scale"], omega)
     if kind == "OmegaHead":
@@ -172,18 +157,18 @@ def _head(kind: str, parts: Mapping[str, nn.Module], omega: Omega) -> nn.Module:
     raise ValueError(f"there is no head of kind {kind!r}")
 
 
-def _part(
+def _build_part(
     place: str, part: Mapping[str, Any], custom: Mapping[str, nn.Module]
 ) -> nn.Module:
     if part["kind"] == _CUSTOM:
-        return _given(place, part, custom)
+        return _custom_module(place, part, custom)
     if part["kind"] not in _KINDS:
         raise ValueError(f"there is no network of kind {part['kind']!r}")
     settings = {key: _setting(value) for key, value in part["settings"].items()}
     return _KINDS[part["kind"]](**settings)
 
 
-def _given(
+def _custom_module(
     place: str, part: Mapping[str, Any], custom: Mapping[str, nn.Module]
 ) -> nn.Module:
     if place not in custom:
@@ -200,21 +185,21 @@ def _given(
 
 
 def _setting(value: Any) -> Any:
-    """Return a constructor's argument, if it is of a kind and size to be believed."""
+    """Return a constructor's argument, or raise a ValueError if it is implausible."""
     if isinstance(value, list):
-        if len(value) > _MOST_LAYERS:
+        if len(value) > _MAX_LAYERS:
             raise ValueError(f"a setting of {len(value)} numbers")
         return tuple(_size(x) for x in value)
     return value if isinstance(value, bool | str | float) else _size(value)
 
 
 def _size(value: Any) -> int:
-    if not isinstance(value, int) or not 0 <= value < _MOST_UNITS:
+    if not isinstance(value, int) or not 0 <= value < _MAX_SIZE:
         raise ValueError(f"{value!r:.40} is not a size")
     return value
 
 
-def _mismatches(
+def _find_mismatches(
     wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]
 ) -> Iterator[str]:
     if missing := [name for name in wanted if name not in found]:
@@ -222,13 +207,13 @@ def _mismatches(
     if unknown := [name for name in found if name not in wanted]:
         yield f"the network has no place for {shortlist(unknown)}"
     for name in wanted:
-        if name in found and _kind_of(wanted[name]) != _kind_of(found[name]):
+        if name in found and _tensor_type(wanted[name]) != _tensor_type(found[name]):
             yield (
-                f"'{name}' is {_kind_of(found[name])}; the network takes "
-                f"{_kind_of(wanted[name])}"
+                f"'{name}' is {_tensor_type(found[name])}; the network takes "
+                f"{_tensor_type(wanted[name])}"
             )
 
 
-def _kind_of(tensor: Tensor) -> str:
+def _tensor_type(tensor: Tensor) -> str:
     kind = str(tensor.dtype).removeprefix("torch.")
     return f"{kind} {tuple(tensor.shape)}"

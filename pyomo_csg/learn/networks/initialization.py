@@ -1,4 +1,4 @@
-"""New bodies, started where the outcomes are."""
+"""New bodies, initialized at clusters of the outcomes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
 
 _CLUSTERS = 20
-_DEAR = 0.2
-_APART = 0.1  # of a standard deviation
+_COSTLY_SHARE = 0.2
+_JITTER = 0.1  # in standard deviations
 
 
 def new_body(
     task: Task, kind: Any, points: np.ndarray | None, seed: np.random.Generator
 ) -> Any:
-    """Return a body whose free numbers start at the centers of K clusters.
+    """Return a body whose outputs start at the centers of K clusters.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ def new_body(
     kind : str, Linear or Module
         ``'mlp'``, ``'lstm'``, ``'linear'``, ``'constant'``, or a module to copy.
     points : array (n, p), optional
-        Free numbers of what happened; without them the body starts as torch makes it.
+        Unconstrained outcomes to cluster; without them the body starts at random.
     seed : Generator
-        Of the weights and the clusters.
+        Seeds the weights and the clusters.
     """
     inputs, number = task.contexts.shape[-1], int(seed.integers(2**31))
     with torch_seed(number):
         if isinstance(kind, nn.Module):
             return copy.deepcopy(kind)
-        body: Any = _made(task, kind, inputs)
+        body: Any = _random_body(task, kind, inputs)
     if points is None:
         return body
     start = cluster_centers(points, task.scenarios, number)
@@ -56,18 +56,9 @@ def new_body(
 
 
 def replicate_scenarios(body: Any, count: int, rng: np.random.Generator) -> Any:
-    """Return a body that gives the one scenario of another so many times, a little apart.
-
-    Parameters
-    ----------
-    body : Feedforward, BoundedLinear or Constant
-        Of one scenario.
-    count : int
-    rng : Generator
-        Of how far apart they are.
-    """
+    """Return a body with ``count`` jittered copies of the one scenario of another."""
     _, numbers = body.settings["shape"]
-    with torch_seed(0):  # for the weights that are then put in their place
+    with torch_seed(0):  # the weights are then replaced
         wide = type(body)(**{**body.settings, "shape": (count, numbers)})
     state = body.state_dict()
     for name, value in wide.state_dict().items():
@@ -75,15 +66,12 @@ def replicate_scenarios(body: Any, count: int, rng: np.random.Generator) -> Any:
             times = [count] + [1] * (value.dim() - 1)
             state[name] = state[name].repeat(times)
     wide.load_state_dict(state)
-    wide.shift(torch.as_tensor(_APART * rng.standard_normal((count, numbers))))
+    wide.shift(torch.as_tensor(_JITTER * rng.standard_normal((count, numbers))))
     return wide
 
 
 def constant_body(task: Task, free: Tensor, weights: np.ndarray) -> Constant:
-    """Return a body that gives free numbers (K, p) after any context.
-
-    The scenarios' weights (K,) count where they are learned.
-    """
+    """Return a body with these constant outputs (K, p), and weights (K,) if learned."""
     body = Constant(task.output_shape)
     if task.config.weights == "learned":
         free = torch.hstack([free, torch.as_tensor(np.log(weights))[:, None]])
@@ -91,8 +79,8 @@ def constant_body(task: Task, free: Tensor, weights: np.ndarray) -> Constant:
     return body
 
 
-def _made(task: Task, kind: str | Linear, inputs: int) -> nn.Module:
-    """Return a body as torch's random numbers make it."""
+def _random_body(task: Task, kind: str | Linear, inputs: int) -> nn.Module:
+    """Return a body with random initial weights."""
     shape, config = task.output_shape, task.config
     if kind == "linear":
         kind = Linear()
@@ -106,21 +94,21 @@ def _made(task: Task, kind: str | Linear, inputs: int) -> nn.Module:
 
 
 def unconstrained_outcomes(task: Task, rows: np.ndarray) -> np.ndarray:
-    """Return the free numbers (n, p) of the outcomes of some rows."""
+    """Return the outcomes of some rows as unconstrained numbers (n, p)."""
     return task.omega.inverse(task.outcomes[torch.as_tensor(rows)]).numpy()
 
 
 def costliest_rows(task: Task, rows: np.ndarray) -> np.ndarray:
-    """Return which of some rows cost most after one sensible decision for all of them.
+    """Return the positions of the rows that cost most under one common decision.
 
-    The decision is optimal for the centers of their clusters, each with its share.
+    The decision is optimal for the weighted centers of the rows' clusters.
     """
     outcomes = task.history.outcomes[rows]
     count = min(_CLUSTERS, len(np.unique(outcomes, axis=0)))
     seed = int(task.rng("dearest").integers(2**31))
     clusters = KMeans(count, n_init=1, random_state=seed).fit(outcomes)
     shares = np.bincount(clusters.labels_, minlength=count) / len(outcomes)
-    # Rounding takes a mean out of Omega where all of a cluster is at its edge.
+    # Rounding can move a mean out of Omega if its cluster is on the boundary.
     middles = task.omega.project(torch.as_tensor(clusters.cluster_centers_)).numpy()
     found = task.oracle.solve(
         middles[None],
@@ -135,18 +123,18 @@ def costliest_rows(task: Task, rows: np.ndarray) -> np.ndarray:
         found.decision[0], outcomes, on_error="record", progress=False, fresh=True
     )
     most = np.argsort(np.where(np.isnan(costs), np.inf, costs), kind="stable")
-    return most[-max(1, round(_DEAR * len(rows))) :]
+    return most[-max(1, round(_COSTLY_SHARE * len(rows))) :]
 
 
 def cluster_shares(points: np.ndarray, middles: np.ndarray) -> np.ndarray:
-    """Return the shares (K,), none of them zero, of points that are nearest to each."""
+    """Return the shares (K,) of points nearest to each center, smoothed to be positive."""
     nearest = pairwise_distances_argmin(points, middles)
     counts = np.bincount(nearest, minlength=len(middles)) + 1.0
     return counts / counts.sum()
 
 
 def cluster_centers(points: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Return the centers (count, p) of clusters; points at random where there are few."""
+    """Return cluster centers (count, p); random points if too few are distinct."""
     if count == 1:
         return np.median(points, axis=0, keepdims=True)
     if len(np.unique(points, axis=0)) < count:

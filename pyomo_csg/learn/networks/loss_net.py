@@ -1,4 +1,4 @@
-"""The Loss-Net: a smooth stand-in for the loss of planning for a few scenarios."""
+"""The Loss-Net: a smooth surrogate of the loss of deciding on a few scenarios."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule, train_ensemble
 
-# Batches are so many times those of a Task-Net: about as good, in a quarter of the steps.
-_BATCH = 4
+# Batches are larger than a Task-Net's: about as accurate in a quarter of the steps.
+_BATCH_FACTOR = 4
 
 
 class LossNet(nn.Module):
-    """Tells l_opt of scenarios and an outcome, whatever the scenarios' order and number.
+    """Predicts l_opt of scenarios and an outcome, in any order and number of scenarios.
 
     One encoder reads each scenario and the outcome; the scenarios' codes are averaged, and
-    a head makes a loss of the two codes (section 3.5 of the paper). Inputs are
-    standardised, outputs are in the model's units. In between single precision will do,
-    at half the time: what it tells is a guess.
+    a head predicts the loss from the two codes (section 3.5 of the paper). Inputs are
+    standardized, outputs are in the model's units. Single precision in between is
+    accurate enough and takes half the time.
 
     Parameters
     ----------
     numbers : int
         p.
     encoder : sequence of int
-        Units of its layers; the last are those of the code.
+        Units of its layers; the last is the size of the code.
     head : sequence of int
         Units of its hidden layers.
     """
@@ -64,7 +64,7 @@ class LossNet(nn.Module):
             self.register_buffer(name, fill(shape, dtype=torch.float64))
 
     def set_scaling(self, center: Any, spread: Any, losses: np.ndarray) -> None:
-        """Take on the outcomes' center and spread (p,), and those of losses (n,)."""
+        """Set center and spread of the outcomes (p,), and those of losses (n,)."""
         self.center.copy_(torch.as_tensor(center))
         self.spread.copy_(torch.as_tensor(spread))
         self.loss_center.fill_(float(losses.mean()))
@@ -73,10 +73,10 @@ class LossNet(nn.Module):
     def forward(self, scenarios: Tensor, weights: Tensor, outcomes: Tensor) -> Tensor:
         """Return losses (B,) of scenarios (B, K, p), weights (B, K), outcomes (B, p)."""
         codes = self._code(scenarios)
-        planned = (weights.to(codes.dtype)[..., None] * codes).sum(-2)
-        codes = torch.cat([planned, self._code(outcomes)], dim=-1)
-        told = self.head(codes)[..., 0].double()
-        return self.loss_center + self.loss_spread * told
+        scenario_code = (weights.to(codes.dtype)[..., None] * codes).sum(-2)
+        codes = torch.cat([scenario_code, self._code(outcomes)], dim=-1)
+        standard = self.head(codes)[..., 0].double()
+        return self.loss_center + self.loss_spread * standard
 
     def _code(self, numbers: Tensor) -> Tensor:
         standard = (numbers - self.center) / self.spread
@@ -85,7 +85,7 @@ class LossNet(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class LossSamples:
-    """What a Loss-Net learns from: S' of the paper.
+    """Training data of a Loss-Net: S' of the paper.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class LossSamples:
     weights : array (n, K)
     outcomes : array (n, p)
     losses : array (n,)
-        l_opt; NaN where a case has no answer.
+        l_opt; NaN if the program could not be solved.
     """
 
     scenarios: np.ndarray
@@ -109,16 +109,16 @@ class LossSamples:
         return LossSamples(*(array[cases] for array in self.arrays()))
 
     def solved(self) -> LossSamples:
-        """Return the cases that have a loss."""
+        """Return the cases whose programs were solved."""
         return self.take(np.isfinite(self.losses))
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """Return all four."""
+        """Return the four arrays."""
         return self.scenarios, self.weights, self.outcomes, self.losses
 
 
 def concatenate_samples(parts: Sequence[LossSamples]) -> LossSamples:
-    """Return samples one after another."""
+    """Return several sets of samples as one."""
     columns = zip(*(part.arrays() for part in parts), strict=True)
     return LossSamples(*(np.concatenate(column) for column in columns))
 
@@ -126,26 +126,23 @@ def concatenate_samples(parts: Sequence[LossSamples]) -> LossSamples:
 def new_loss_nets(
     task: Task, samples: Sequence[LossSamples], stage: str
 ) -> list[LossNet]:
-    """Return untrained Loss-Nets in the scale of their samples."""
-    missing = [i for i, mine in enumerate(samples) if not len(mine.solved())]
-    if missing:
-        raise DataError(
-            f"'{task.oracle.two_stage.model.name}' cannot teach its loss",
-            [
-                f"none of the {len(samples[i])} pairs of the history has an answer once "
-                "decisions are made on generated scenarios; see Oracle.loss for why, and "
-                "give the model complete recourse"
-                for i in missing[:1]
-            ],
-        )
+    """Return untrained Loss-Nets scaled to their samples."""
+    for one in samples:
+        if not len(one.solved()):
+            problem = (
+                f"none of {len(one)} programs with generated scenarios could be solved; "
+                "see Oracle.loss for why, and give the model complete recourse"
+            )
+            name = task.oracle.two_stage.model.name
+            raise DataError(f"The loss of '{name}' cannot be learned", [problem])
     omega, nets = task.omega, untrained_loss_nets(task, len(samples), stage)
-    for net, mine in zip(nets, samples, strict=True):
-        net.set_scaling(omega.center, omega.spread, mine.solved().losses)
+    for net, one in zip(nets, samples, strict=True):
+        net.set_scaling(omega.center, omega.spread, one.solved().losses)
     return nets
 
 
 def untrained_loss_nets(task: Task, count: int, stage: str) -> list[LossNet]:
-    """Return Loss-Nets of the task's make, with weights as a stage draws them."""
+    """Return Loss-Nets with initial weights drawn for a stage."""
     config, numbers = task.config, len(task.omega.center)
     with torch_seed(task.rng(f"{stage} weights")):
         return [LossNet(numbers, config.encoder, config.head) for _ in range(count)]
@@ -159,27 +156,27 @@ def train_loss_nets(
     huber: bool = False,
     epochs: int | None = None,
 ) -> list[LossNet]:
-    """Return Loss-Nets trained on, each on its samples, all in step.
+    """Return copies of the Loss-Nets, each trained on its samples.
 
     Parameters
     ----------
     task : Task
     nets : sequence of LossNet
-        Where they start. They stay as they are.
+        The initial networks.
     samples : sequence of Samples
-        Those without an answer are left out.
+        Unsolved cases are left out.
     stage : str
     huber : bool, optional
-        Take Huber's loss, which far labels move less, for the paper's squares.
+        Use the Huber loss, which is robust to outliers, instead of squared errors.
     epochs : int, optional
         Default: the settings' ``loss_epochs``.
     """
     config = task.config
-    known = [mine.solved() for mine in samples]
-    data = [torch.as_tensor(array) for array in concatenate_samples(known).arrays()]
-    ends = np.cumsum([len(mine) for mine in known])
+    solved = [one.solved() for one in samples]
+    data = [torch.as_tensor(array) for array in concatenate_samples(solved).arrays()]
+    ends = np.cumsum([len(one) for one in solved])
     rows = [
-        np.arange(end - len(mine), end) for end, mine in zip(ends, known, strict=True)
+        np.arange(end - len(one), end) for end, one in zip(ends, solved, strict=True)
     ]
     scales = torch.stack([net.loss_spread for net in nets])[:, None]
     ensemble = Ensemble(nets).to(task.device)
@@ -193,7 +190,7 @@ def train_loss_nets(
 
     schedule = Schedule(
         config.loss_epochs if epochs is None else epochs,
-        _BATCH * config.batch,
+        _BATCH_FACTOR * config.batch,
         config.loss_rate,
         config.decay,
     )

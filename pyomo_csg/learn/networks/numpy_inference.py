@@ -1,4 +1,4 @@
-"""A Task-Net in plain arrays: for one context torch's calls outlast its arithmetic."""
+"""Task-Nets in NumPy: for one context, torch's call overhead exceeds its arithmetic."""
 
 from __future__ import annotations
 
@@ -26,20 +26,11 @@ Generator = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 def numpy_generator(network: TaskNet) -> Generator | None:
-    """Return a network's function of arrays; None where it has parts that have none.
+    """Return a network as a function of arrays, or None if that is not supported.
 
-    Those are a module of a user's own, or numbers elsewhere than in this machine's memory.
-    The function sees the network's own numbers, also as they change in place.
-
-    Parameters
-    ----------
-    network : TaskNet
-
-    Returns
-    -------
-    callable or None
-        From contexts (B, d) or (B, W, d), as they are, to scenarios (B, K, p) and weights
-        (B, K).
+    Not supported are modules of a user and parameters outside the CPU's memory. The
+    function maps raw contexts (B, d) or (B, W, d) to scenarios (B, K, p) and weights
+    (B, K). It shares memory with the network, and so follows changes in place.
 
     Examples
     --------
@@ -51,9 +42,9 @@ def numpy_generator(network: TaskNet) -> Generator | None:
     (array([15., 15., 15., 15., 15.]), array([0.2, 0.2, 0.2, 0.2, 0.2]))
     """
     parts = chain(network.named_parameters(), network.named_buffers())
-    if not all(_is_at_hand(name, tensor) for name, tensor in parts):
+    if not all(_is_supported(name, tensor) for name, tensor in parts):
         return None
-    body, place = _body(network.body), _place(network.head)
+    body, place = _body_function(network.body), _head_function(network.head)
     if body is None or place is None:
         return None
     center, spread = _array(network.center), _array(network.spread)
@@ -69,7 +60,7 @@ def numpy_generator(network: TaskNet) -> Generator | None:
     return generate
 
 
-def _is_at_hand(name: str, tensor: Tensor) -> bool:
+def _is_supported(name: str, tensor: Tensor) -> bool:
     kinds: tuple[torch.dtype, ...] = torch.float64, torch.bool
     if ".lstm." in name:
         kinds = torch.float64, torch.float32
@@ -80,22 +71,22 @@ def _array(tensor: Tensor) -> np.ndarray:
     return tensor.detach().numpy()
 
 
-def _body(body: nn.Module) -> Function | None:
-    # By their very class: one derived from it may do as it likes.
+def _body_function(body: nn.Module) -> Function | None:
+    # Exact classes only, because a subclass may override forward.
     if type(body) is Recurrent:
         alone = _recurrent([body])
         return lambda x: alone(x[None])[0]
     return _SINGLE[type(body)](body) if type(body) in _SINGLE else None
 
 
-def _each(bodies: list[Any]) -> Function | None:
-    """Return the function of contexts (S, B, ...), an array for each body.
+def _stacked_bodies(bodies: list[Any]) -> Function | None:
+    """Return a function from contexts (S, B, ...) to outputs (S, B, K, p) of S bodies.
 
-    It gives free numbers (S, B, K, p). None where a body has no function of arrays.
+    It is None if a body is not supported.
     """
     if all(type(body) is Recurrent for body in bodies):
         return _recurrent(bodies)
-    each = [one for body in bodies if (one := _body(body)) is not None]
+    each = [one for body in bodies if (one := _body_function(body)) is not None]
     if len(each) < len(bodies):
         return None
     return lambda x: np.stack([one(mine) for one, mine in zip(each, x, strict=True)])
@@ -125,25 +116,29 @@ _SINGLE: dict[type, Callable[[Any], Function]] = {
 
 
 def _recurrent(bodies: list[Recurrent]) -> Function:
-    """Return LSTMs of one size, which go through the steps together."""
+    """Return LSTMs of one size as one function, which runs them in parallel."""
     heads = [_feedforward(body.head) for body in bodies]
     parts = [[_array(one).T for one in body.lstm.parameters()] for body in bodies]
     kind = parts[0][0].dtype
-    # All four gates by one tanh: a sigmoid is (1 + tanh(x / 2)) / 2.
+    # One tanh serves all four gates: sigmoid(x) = (1 + tanh(x / 2)) / 2.
     slopes = np.array([0.5, 0.5, 1.0, 0.5], kind)[:, None, None, None]
 
     def forward(x: np.ndarray) -> np.ndarray:
         entering, back, bias, other = (
             _by_gate(np.stack(one)) for one in zip(*parts, strict=True)
         )
-        given = _given(slopes * entering, slopes * (bias + other), x.astype(kind))
+        input_terms = _input_terms(
+            slopes * entering, slopes * (bias + other), x.astype(kind)
+        )
         back = slopes * back
-        gates = np.empty(given.shape[1:], kind)
-        take, keep, new, show = gates  # which see it change
-        slope = np.array(np.broadcast_to(slopes, gates.shape))  # sooner than one each
+        gates = np.empty(input_terms.shape[1:], kind)
+        take, keep, new, show = gates  # views
+        slope = np.array(
+            np.broadcast_to(slopes, gates.shape)
+        )  # faster than broadcasting in the loop
         level = 1 - slope
         state, memory, fresh = np.zeros((3, *take.shape), kind)
-        for step in given:
+        for step in input_terms:
             np.matmul(state, back, out=gates)
             gates += step
             np.tanh(gates, out=gates)
@@ -161,27 +156,27 @@ def _recurrent(bodies: list[Recurrent]) -> Function:
 
 
 def _by_gate(numbers: np.ndarray) -> np.ndarray:
-    """Return numbers of LSTMs, (S, n, 4 H) or (S, 4 H), gate by gate: (4, S, n, H)."""
+    """Return LSTM parameters (S, n, 4 H) or (S, 4 H) by gate: (4, S, n, H)."""
     apart = numbers.reshape(len(numbers), -1, 4, numbers.shape[-1] // 4)
     return np.ascontiguousarray(apart.transpose(2, 0, 1, 3))
 
 
-def _given(entering: np.ndarray, bias: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return what panels (S, B, W, d) add to the gates of LSTMs: (W, 4, S, B, H)."""
+def _input_terms(entering: np.ndarray, bias: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the gates' input terms for panels (S, B, W, d): (W, 4, S, B, H)."""
     networks, cases, steps, inputs = x.shape
-    given = x.reshape(networks, -1, inputs) @ entering + bias
-    given = given.reshape(4, networks, cases, steps, -1)
-    return np.ascontiguousarray(given.transpose(3, 0, 1, 2, 4))
+    input_terms = x.reshape(networks, -1, inputs) @ entering + bias
+    input_terms = input_terms.reshape(4, networks, cases, steps, -1)
+    return np.ascontiguousarray(input_terms.transpose(3, 0, 1, 2, 4))
 
 
-def _place(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
-    """Return the function of free numbers (B, K, p) and of contexts as they are."""
+def _head_function(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    """Return a head as a function of outputs (B, K, p) and raw contexts, or None."""
     if type(head) is OmegaHead:
         omega = head.omega.numpy_function()
         return lambda free, x: omega(free)
     if type(head) is not LocationScaleHead:
         return None
-    frame = _frame([head.location, head.scale])
+    frame = _forecast_function([head.location, head.scale])
     if frame is None:
         return None
     lower, upper = _array(head.omega.lower), _array(head.omega.upper)
@@ -194,11 +189,13 @@ def _place(head: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
     return place
 
 
-def _frame(forecasts: list[Any]) -> Callable[[np.ndarray], list[np.ndarray]] | None:
-    """Return what forecasts say (B, p) of contexts, all their networks asked at once."""
+def _forecast_function(
+    forecasts: list[Any],
+) -> Callable[[np.ndarray], list[np.ndarray]] | None:
+    """Return forecasts (B, p) as one function of contexts, or None."""
     if not all(type(forecast) is Forecast for forecast in forecasts):
         return None
-    each = _each([body for forecast in forecasts for body in forecast.bodies])
+    each = _stacked_bodies([body for forecast in forecasts for body in forecast.bodies])
     if each is None:
         return None
     sizes = [len(forecast.bodies) for forecast in forecasts]
@@ -217,7 +214,7 @@ def _frame(forecasts: list[Any]) -> Callable[[np.ndarray], list[np.ndarray]] | N
 
 
 def _scaled(forecast: Forecast) -> Function:
-    """Return the function from what a forecast's networks say in the mean (B, 1, p)."""
+    """Return the function from the mean of a forecast's networks (B, 1, p) to (B, p)."""
     offset, unit = _array(forecast.offset), _array(forecast.unit)
     skill = _array(forecast.skill)
 

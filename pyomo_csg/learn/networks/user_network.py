@@ -1,4 +1,4 @@
-"""The network that a user gives, if it fits the history."""
+"""Resolve ``network=`` of csg.fit, and check that it fits the history."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from pyomo_csg.learn.networks.task_nets import (
 )
 from pyomo_csg.learn.task import Task
 
+_SUBJECT = "The network does not fit the data"
+
 
 def resolve_network(network: Any, task: Task) -> tuple[Any, Any]:
-    """Return the kind of body, and the head if it is not the usual one."""
+    """Return the kind of body, and the head if it is not the default one."""
     if network is None:
         return ("lstm" if task.history.has_panels else "mlp"), None
     if network == "location-scale":
@@ -34,24 +36,24 @@ def resolve_network(network: Any, task: Task) -> tuple[Any, Any]:
     if isinstance(network, str | Linear):
         if task.history.has_panels and network not in ("lstm", "constant"):
             raise DataError(
-                "The network does not fit the data",
+                _SUBJECT,
                 [f"network is {network!r}, but contexts are panels; give 'lstm'"],
             )
         if network == "lstm" and not task.history.has_panels:
             raise DataError(
-                "The network does not fit the data",
+                _SUBJECT,
                 ["network is 'lstm', but contexts are vectors; give panels (n, W, d)"],
             )
         return network, None
     if isinstance(network, LocationScale):
         return "constant", _location_scale_head(network, task)
-    # A copy: the user's module stays as it is, also in its precision.
+    # A copy, so that the user's module keeps its weights and precision.
     body = copy.deepcopy(network).double()
     some = task.contexts[:2]
-    _answer("network", body, some, (len(some), *task.output_shape))
+    _call_module("network", body, some, (len(some), *task.output_shape))
     if not any(parameter.requires_grad for parameter in body.parameters()):
         raise DataError(
-            "The network does not fit the data",
+            _SUBJECT,
             [
                 "network has no parameters to train; give it some, or a csg.LocationScale"
             ],
@@ -60,7 +62,7 @@ def resolve_network(network: Any, task: Task) -> tuple[Any, Any]:
 
 
 def _fitted_head(task: Task) -> LocationScaleHead:
-    """Return location and scale as the history tells them."""
+    """Return a head with location and scale fitted to the history."""
     rows = [np.arange(len(task.history))]
     heads: Any = train_or_restore(
         task,
@@ -72,7 +74,7 @@ def _fitted_head(task: Task) -> LocationScaleHead:
 
 
 def _location_scale_head(network: LocationScale, task: Task) -> LocationScaleHead:
-    """Return the user's location and scale as a head, if they are sound on the history."""
+    """Return a head with the user's location and scale, checked on the history."""
     location, scale = (
         part if isinstance(part, FunctionModule) else copy.deepcopy(part)
         for part in (network.location, network.scale)
@@ -86,7 +88,7 @@ def _location_scale_head(network: LocationScale, task: Task) -> LocationScaleHea
         ("scale", head.scale, "finite numbers above 0", 0.0),
     ):
         name = f"network's {what}"
-        found = _answer(name, part, contexts, tuple(task.history.outcomes.shape))
+        found = _call_module(name, part, contexts, tuple(task.history.outcomes.shape))
         wrong = torch.nonzero(~(torch.isfinite(found) & (found > least)))
         if len(wrong):
             row, column = wrong[0].tolist()
@@ -95,21 +97,22 @@ def _location_scale_head(network: LocationScale, task: Task) -> LocationScaleHea
                 f"column {column}, and {len(wrong)} such in all; expected {wanted}"
             )
     if problems:
-        raise DataError("The network does not fit the data", problems)
+        raise DataError(_SUBJECT, problems)
     return head
 
 
-def _answer(what: str, module: nn.Module, x: Tensor, wanted: tuple[int, ...]) -> Tensor:
-    """Return what a module says of contexts, if its shape is as wanted."""
-    subject = "The network does not fit the data"
+def _call_module(
+    what: str, module: nn.Module, x: Tensor, wanted: tuple[int, ...]
+) -> Tensor:
+    """Return a module's output for contexts, checked for its shape."""
     expected = f"for contexts {tuple(x.shape)}; expected {wanted}"
     try:
         with torch.no_grad(), eval_mode(module):
-            answer = module(x)
-            found = tuple(answer.shape)
-    except Exception as error:  # a user's own module may raise anything
+            output = module(x)
+            found = tuple(output.shape)
+    except Exception as error:  # a user's module may raise anything
         failed = f"{what} gave an error ({type(error).__name__}: {error})"
-        raise DataError(subject, [f"{failed} {expected}"]) from error
+        raise DataError(_SUBJECT, [f"{failed} {expected}"]) from error
     if found != wanted:
-        raise DataError(subject, [f"{what} gave {found} {expected}"])
-    return answer
+        raise DataError(_SUBJECT, [f"{what} gave {found} {expected}"])
+    return output
