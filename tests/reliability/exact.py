@@ -1,8 +1,8 @@
-"""Exact answers for small two-stage programs, in rational arithmetic, from plain arrays.
+"""Exact answers for small two-stage programs, in rational arithmetic.
 
-Nothing here is shared with the package: an instance is written down as numbers, solved by
-Bland's simplex on fractions with every choice of the integers tried, and built as a Pyomo
-model from the same numbers.
+Nothing here is shared with the package. An instance is given as arrays, solved by Bland's simplex
+method on fractions for every choice of the integers, and built as a Pyomo model from the same
+arrays.
 """
 
 from dataclasses import dataclass, field
@@ -21,9 +21,9 @@ class NoOptimumError(Exception):
 
 @dataclass
 class Instance:
-    """Minimise c'y + q'z; A y >= b; T(w) y + W z >= h + H w; 0 <= y <= u, 0 <= z <= v.
+    """Minimize c'y + q'z; A y >= b; T(w) y + W z >= h + H w; 0 <= y <= u, 0 <= z <= v.
 
-    ``moving`` are the entries (row, column of y, number) by which T(w) = T + w_number.
+    ``uncertain`` are the entries (row, column of y, index) by which T(w) = T + w[index].
     """
 
     c: np.ndarray
@@ -36,9 +36,9 @@ class Instance:
     H: np.ndarray
     u: np.ndarray
     v: np.ndarray
-    moving: list = field(default_factory=list)
-    whole_y: tuple = ()
-    whole_z: tuple = ()
+    uncertain: list = field(default_factory=list)
+    integer_y: tuple = ()
+    integer_z: tuple = ()
 
     def model(self):
         """Return the annotated Pyomo model."""
@@ -46,8 +46,8 @@ class Instance:
         m.w = pyo.Param(range(self.H.shape[1]), mutable=True, initialize=1.0)
         m.y = pyo.Var(range(len(self.c)), bounds=lambda m, j: _bounds(self.u[j]))
         m.z = pyo.Var(range(len(self.q)), bounds=lambda m, j: _bounds(self.v[j]))
-        for variables, whole in ((m.y, self.whole_y), (m.z, self.whole_z)):
-            for j in whole:
+        for variables, integers in ((m.y, self.integer_y), (m.z, self.integer_z)):
+            for j in integers:
                 variables[j].domain = pyo.NonNegativeIntegers
         m.first = pyo.ConstraintList()
         for row, side in zip(self.A, self.b, strict=True):
@@ -55,14 +55,14 @@ class Instance:
         m.second = pyo.ConstraintList()
         for i in range(len(self.h)):
             body = _sum(self.T[i], m.y) + _sum(self.W[i], m.z)
-            body += sum(m.w[n] * m.y[j] for r, j, n in self.moving if r == i)
+            body += sum(m.w[n] * m.y[j] for r, j, n in self.uncertain if r == i)
             m.second.add(body >= float(self.h[i]) + _sum(self.H[i], m.w))
         m.cost = pyo.Objective(expr=_sum(self.c, m.y) + _sum(self.q, m.z))
         csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
         return m
 
     def saa(self, scenarios):
-        """Return v* of equally likely scenarios (K, p)."""
+        """Return v* of scenarios (K, p) with equal weights."""
         return min(self._values(scenarios, None))[0]
 
     def l_opt(self, scenarios, outcome):
@@ -77,7 +77,7 @@ class Instance:
         """Return h(y) + Q(y, omega)."""
         y = [Fraction(float(number)) for number in decision]
         found = []
-        for z in self._choices(self.whole_z, self.v):
+        for z in self._choices(self.integer_z, self.v):
             rows, sides = self._block(outcome, [(0, 1)], 0)
             sides = [
                 side - sum(a * x for a, x in zip(row[: len(y)], y, strict=True))
@@ -85,7 +85,7 @@ class Instance:
             ]
             rows = [row[len(y) :] for row in rows]
             found += _lexicographic(
-                [_fractions(self.q)], rows, sides, _fixed(self.v, self.whole_z, z)
+                [_fractions(self.q)], rows, sides, _fixed(self.v, self.integer_z, z)
             )
         if not found:
             raise NoOptimumError("no recourse")
@@ -93,7 +93,7 @@ class Instance:
         return own + min(found)[0]
 
     def _values(self, scenarios, outcome):
-        """Return (value on the scenarios, cost of the outcome) for choices of integers."""
+        """Return (value on the scenarios, cost of the outcome) for every choice of integers."""
         blocks = [*scenarios] if outcome is None else [*scenarios, outcome]
         count, n2 = len(scenarios), len(self.q)
         places = list(enumerate([len(blocks)] * len(blocks)))
@@ -107,14 +107,16 @@ class Instance:
             *_fractions(self.c),
             *[share * x for x in _fractions(self.q)] * count,
         ]
-        charged = [*_fractions(self.c), *[0] * (n2 * count), *_fractions(self.q)]
-        costs = [planned] if outcome is None else [[*planned, *[0] * n2], charged]
+        actual = [*_fractions(self.c), *[0] * (n2 * count), *_fractions(self.q)]
+        costs = [planned] if outcome is None else [[*planned, *[0] * n2], actual]
         found = []
-        for y in self._choices(self.whole_y, self.u):
-            for zs in product(self._choices(self.whole_z, self.v), repeat=len(blocks)):
-                bounds = _fixed(self.u, self.whole_y, y)
+        for y in self._choices(self.integer_y, self.u):
+            for zs in product(
+                self._choices(self.integer_z, self.v), repeat=len(blocks)
+            ):
+                bounds = _fixed(self.u, self.integer_y, y)
                 for z in zs:
-                    bounds += _fixed(self.v, self.whole_z, z)
+                    bounds += _fixed(self.v, self.integer_z, z)
                 found += _lexicographic(costs, rows, sides, bounds)
         if not found:
             raise NoOptimumError("infeasible")
@@ -126,7 +128,7 @@ class Instance:
         rows = []
         for i, (own, recourse) in enumerate(zip(self.T, self.W, strict=True)):
             row = [*_fractions(own), *[Fraction(0)] * (n2 * len(places))]
-            for r, j, n in self.moving:
+            for r, j, n in self.uncertain:
                 row[j] += w[n] * (r == i)
             start = len(self.c) + n2 * k
             row[start : start + n2] = _fractions(recourse)
@@ -139,14 +141,14 @@ class Instance:
         return rows, sides
 
     @staticmethod
-    def _choices(whole, upper):
-        return list(product(*(range(int(upper[j]) + 1) for j in whole)))
+    def _choices(integers, upper):
+        return list(product(*(range(int(upper[j]) + 1) for j in integers)))
 
 
 def _lexicographic(costs, rows, sides, bounds):
-    """Return [the optima of costs, one after the other, on the optima of those before].
+    """Return the lexicographic optimum of several costs in a list; empty if infeasible.
 
-    Rows are >= their sides; bounds are (lower, upper or None). Empty if infeasible.
+    Rows are >= their sides; bounds are (lower, upper or None).
     """
     lower = [Fraction(low) for low, _ in bounds]
     table, right = [], []
@@ -161,7 +163,7 @@ def _lexicographic(costs, rows, sides, bounds):
         simplex = _Simplex(table, right)
         return [
             tuple(
-                simplex.minimise(cost)
+                simplex.minimize(cost)
                 + sum(a * x for a, x in zip(cost, lower, strict=True))
                 for cost in costs
             )
@@ -175,7 +177,7 @@ class _InfeasibleError(Exception):
 
 
 class _Simplex:
-    """Ax <= b, x >= 0, on fractions; Bland's rule, so that it ends."""
+    """The simplex method for Ax <= b, x >= 0 on fractions, with Bland's rule against cycling."""
 
     def __init__(self, table, right):
         count, width = len(table), len(table[0])
@@ -190,14 +192,14 @@ class _Simplex:
             self._find_feasible()
 
     def _find_feasible(self):
-        """Enter one artificial column at the worst row, and drive it out again."""
+        """Phase 1: pivot on an artificial column, then remove it."""
         place = self._width
         for row in self._rows:
             row.insert(place, Fraction(-1))
         self._open.append(place)
         worst = min(range(len(self._rows)), key=lambda i: self._rows[i][-1])
         self._pivot(worst, place)
-        if self.minimise([0] * place + [1], restrict=False) > 0:
+        if self.minimize([0] * place + [1], restrict=False) > 0:
             raise _InfeasibleError
         if place in self._basis:
             i = self._basis.index(place)
@@ -206,12 +208,12 @@ class _Simplex:
             del row[place]
         self._open.remove(place)
 
-    def minimise(self, cost, restrict=True):
-        """Return the least cost; later costs then see its optima only."""
+    def minimize(self, cost, restrict=True):
+        """Return the least cost; restrict later costs to its optima."""
         price = [*map(Fraction, cost)]
         price += [Fraction(0)] * (len(self._rows[0]) - len(price))
         for i, j in enumerate(self._basis):
-            price = _less(price, price[j], self._rows[i])
+            price = _subtract(price, price[j], self._rows[i])
         while entering := [j for j in self._open if price[j] < 0]:
             j = entering[0]
             ratios = [
@@ -222,7 +224,7 @@ class _Simplex:
             if not ratios:
                 raise NoOptimumError("unbounded")
             self._pivot(min(ratios)[2], j)
-            price = _less(price, price[j], self._rows[min(ratios)[2]])
+            price = _subtract(price, price[j], self._rows[min(ratios)[2]])
         if restrict:
             self._open = [j for j in self._open if price[j] == 0]
         return -price[-1]
@@ -232,20 +234,20 @@ class _Simplex:
         self._rows[i] = [a / pivot if a else a for a in self._rows[i]]
         for k, row in enumerate(self._rows):
             if k != i and row[j]:
-                self._rows[k] = _less(row, row[j], self._rows[i])
+                self._rows[k] = _subtract(row, row[j], self._rows[i])
         self._basis[i] = j
 
 
-def _less(row, factor, other):
+def _subtract(row, factor, other):
     if not factor:
         return row
     return [a - factor * b if b else a for a, b in zip(row, other, strict=True)]
 
 
-def _fixed(upper, whole, values):
-    """Return bounds (lower, upper or None), the integers held at some values."""
+def _fixed(upper, integers, values):
+    """Return bounds (lower, upper or None) with the integers fixed."""
     bounds = [(0, Fraction(float(u)) if np.isfinite(u) else None) for u in upper]
-    for j, number in zip(whole, values, strict=True):
+    for j, number in zip(integers, values, strict=True):
         bounds[j] = (number, Fraction(number))
     return bounds
 

@@ -1,4 +1,4 @@
-"""Small random two-stage programs of the kinds that trouble solvers."""
+"""Families of small random two-stage programs that are hard on solvers."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from tests.reliability.exact import Instance
 
 
 def base(rng, rows=2, y=2, z=2, top=9):
-    """Return a covering program of small whole numbers, with shortage at a price."""
+    """Return a covering program with small integer coefficients and paid shortage."""
     recourse = np.hstack([rng.integers(0, 4, (rows, z)), np.eye(rows)]).astype(float)
     q = np.concatenate([rng.integers(2, top, z), rng.integers(20, 40, rows)])
     return Instance(
@@ -31,9 +31,9 @@ def outcomes(rng, found, count=2, low=1.0, high=20.0):
 
 
 def units(rng, powers=10):
-    """Rows and columns in units that are apart by up to a million.
+    """Rows and columns in units that differ by up to a factor of a million.
 
-    Powers of two: others would break, by rounding, the ties that there are.
+    Units are powers of two: rounding by others would break ties.
     """
     found = base(rng)
     row, first = 2.0 ** rng.integers(-powers, powers, (2, 2))
@@ -47,7 +47,7 @@ def units(rng, powers=10):
 
 
 def coefficients(rng):
-    """Every coefficient of its own size, from 1e-6 to 1e6."""
+    """Coefficients whose sizes vary from 1e-6 to 1e6."""
     found = base(rng)
     for name in ("T", "W", "c", "q"):
         array = getattr(found, name)
@@ -56,7 +56,7 @@ def coefficients(rng):
 
 
 def degenerate(rng):
-    """Rows that say the same, and outcomes that tie: many bases for one point."""
+    """Duplicate rows and tied outcomes: many bases for one point."""
     found = base(rng, rows=2)
     found.T, found.W = np.vstack([found.T] * 2), np.vstack([found.W] * 2)
     found.H, found.h = np.vstack([found.H] * 2), np.zeros(4)
@@ -65,7 +65,7 @@ def degenerate(rng):
 
 
 def many_optima(rng):
-    """Costs that tie, so that decisions are many and the best of them counts."""
+    """Tied costs: many optimal decisions, of which the best counts."""
     found = base(rng)
     found.T = rng.integers(0, 2, found.T.shape) + 1.0
     found.W[:, :2] = found.T
@@ -76,7 +76,7 @@ def many_optima(rng):
 
 
 def many_optima_in_units(rng):
-    """The same in units of powers of two, which keep the ties."""
+    """The same with rows and columns scaled by powers of two, which keeps the ties."""
     found, scenarios, outcome = many_optima(rng)
     row, first = 2.0 ** rng.integers(-10, 11, (2, 2))
     found.T, found.W = row[:, None] * found.T * first, row[:, None] * found.W
@@ -86,7 +86,7 @@ def many_optima_in_units(rng):
 
 
 def near_infeasible(rng):
-    """Capacity that just suffices, to a billionth, and no shortage to be bought."""
+    """Capacity that is just sufficient, to 1e-9, without paid shortage."""
     found = base(rng)
     scenarios, outcome = outcomes(rng, found, 2)
     found.T, found.W = np.eye(2), np.eye(2)
@@ -99,7 +99,7 @@ def near_infeasible(rng):
 
 
 def tiny_outcomes(rng, size=1e-4):
-    """Returns of a ten-thousandth as coefficients, in the manner of CVaR portfolios."""
+    """Coefficients of 1e-4, such as returns in a CVaR portfolio."""
     assets = 3
     found = Instance(
         c=np.array([0.0] * assets + [1.0, -1.0]),
@@ -112,21 +112,21 @@ def tiny_outcomes(rng, size=1e-4):
         H=np.zeros((1, assets)),
         u=np.array([1.0] * assets + [1.0, 1.0]),
         v=np.array([np.inf]),
-        moving=[(0, j, j) for j in range(assets)],
+        uncertain=[(0, j, j) for j in range(assets)],
     )
     drawn = size * rng.normal(size=(5, assets))
     return found, drawn[:4], drawn[4]
 
 
 def tiny_sides(rng):
-    """Demands of a ten-millionth of a unit."""
+    """Right-hand sides of 1e-7."""
     found = base(rng)
     found.b = found.b * 1e-7
     return found, *outcomes(rng, found, 2, 1e-7, 2e-6)
 
 
 def huge_costs(rng):
-    """Shortage at a billion beside costs of a few."""
+    """Shortage costs of 1e10 beside costs of a few units."""
     found = base(rng)
     found.q[2:] = found.q[2:] * 1e9
     found.u = np.full(2, 3.0)
@@ -134,7 +134,7 @@ def huge_costs(rng):
 
 
 def big_m(rng):
-    """Capacity behind switches that are worth a million units."""
+    """Big-M constraints with M up to 1e6."""
     found = base(rng)
     big = float(rng.choice([1e3, 1e6]))
     found.A = np.array([[-1.0, 0, big, 0], [0, -1.0, 0, big]])
@@ -142,14 +142,14 @@ def big_m(rng):
     found.c = np.concatenate([found.c, rng.integers(5, 60, 2)])
     found.T = np.hstack([found.T, np.zeros((2, 2))])
     found.u = np.array([20.0, 20.0, 1.0, 1.0])
-    found.whole_y = (2, 3)
+    found.integer_y = (2, 3)
     return found, *outcomes(rng, found, 2)
 
 
-def whole_recourse(rng):
-    """Lots in the recourse, in units that are apart by a million."""
+def integer_recourse(rng):
+    """Integer recourse with rows and columns in units that differ by up to a million."""
     found = base(rng)
-    found.v[:2], found.whole_z = 2.0, (0, 1)
+    found.v[:2], found.integer_z = 2.0, (0, 1)
     row, first = 2.0 ** rng.integers(-10, 11, (2, 2))
     found.T, found.W = row[:, None] * found.T * first, row[:, None] * found.W
     found.H, found.c = row[:, None] * found.H, found.c * first
@@ -168,4 +168,4 @@ LINEAR = (
     tiny_sides,
     huge_costs,
 )
-WHOLE = (big_m, whole_recourse)
+INTEGER = (big_m, integer_recourse)

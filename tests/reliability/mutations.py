@@ -1,7 +1,7 @@
-"""Files as a stranger, or a bad disk, would make them: seeded changes of sound ones.
+"""Random changes of valid files, as an attacker or a bad disk would make them.
 
-Raw changes know nothing of the format. Forged files are sound, checksum and all, but for
-one thing that they say or one number that they hold.
+Raw changes ignore the format. Forged files are valid, including the checksum, except for one
+entry or one number.
 """
 
 import json
@@ -37,7 +37,7 @@ DTYPES = ["F64", "F32", "F16", "BF16", "I64", "U8", "BOOL", "F8_E4M3", "C64", "X
 
 
 def raw(data: bytes, rng: np.random.Generator) -> bytes:
-    """Return bytes with some flipped, cut off, put elsewhere, or put in."""
+    """Return bytes with some of them flipped, removed, moved or inserted."""
     out, size = bytearray(data), len(data)
     kind = rng.integers(7)
     if kind == 0:
@@ -64,9 +64,9 @@ def raw(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def altered(tree, rng: np.random.Generator):
-    """Return JSON with one of its places changed: replaced, dropped, doubled or added."""
+    """Return JSON with one entry replaced, removed, renamed or repeated."""
     tree = json.loads(json.dumps(tree))
-    holder, key = _places(tree)[int(rng.integers(len(_places(tree))))]
+    holder, key = _entries(tree)[int(rng.integers(len(_entries(tree))))]
     absurd = ABSURD[int(rng.integers(len(ABSURD)))]
     kind = rng.integers(5)
     if kind <= 2:
@@ -80,19 +80,19 @@ def altered(tree, rng: np.random.Generator):
     return tree
 
 
-def _places(tree, found=None):
-    """Return all places of JSON: what holds them, and the key there."""
+def _entries(tree, found=None):
+    """Return all entries of JSON as (container, key)."""
     found = [] if found is None else found
     items = tree.items() if isinstance(tree, dict) else enumerate(tree)
     for key, value in items:
         found.append((tree, key))
         if isinstance(value, dict | list):
-            _places(value, found)
+            _entries(value, found)
     return found
 
 
 def numbers(arrays, rng: np.random.Generator):
-    """Return arrays with a number, a shape or a name changed."""
+    """Return arrays with one number, shape, type or name changed."""
     arrays = {name: np.array(array) for name, array in arrays.items()}
     name = sorted(arrays)[int(rng.integers(len(arrays)))]
     kind, array = rng.integers(5), arrays[name]
@@ -115,7 +115,7 @@ def numbers(arrays, rng: np.random.Generator):
 
 
 def table(data: bytes, rng: np.random.Generator) -> bytes:
-    """Return a safetensors file whose table of tensors lies."""
+    """Return a safetensors file whose table of tensors is wrong."""
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     names = [name for name in header if name != "__metadata__"]
@@ -134,6 +134,6 @@ def table(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def sealed(header, rest: bytes) -> bytes:
-    """Return a safetensors file of any header and any bytes."""
+    """Return a safetensors file with any header and any bytes."""
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + rest

@@ -8,7 +8,7 @@ import numpy as np
 import pyomo_csg as csg
 from models import cep1
 from tests.benchmarks.oracle import heading, row
-from tests.reliability.labelling import SIZE, run, seconds_of
+from tests.reliability.loss_batches import SIZE, run, seconds_of
 
 LABELS = 200_000
 

@@ -8,7 +8,7 @@ import pytest
 import pyomo_csg as csg
 from models import cep1, newsvendor
 from tests.quick import portfolio
-from tests.reliability.labelling import SIZE, labels, run
+from tests.reliability.loss_batches import SIZE, labels, run
 from tests.solve.test_faults import no_complete_recourse
 from tests.solve.test_oracle import batch
 

@@ -1,4 +1,4 @@
-"""Losses, values and costs of troublesome programs are exact, or there is an error."""
+"""Losses, values and costs of ill-conditioned programs are exact, or an error is raised."""
 
 import numpy as np
 import pytest
@@ -9,29 +9,29 @@ from tests.reliability import families
 from tests.reliability.exact import Instance, NoOptimumError
 
 CASES = [(family, 12) for family in families.LINEAR]
-CASES += [(families.big_m, 6), (families.whole_recourse, 2)]
-MOST_ERRORS = 0.1  # of the cases that have an answer
+CASES += [(families.big_m, 6), (families.integer_recourse, 2)]
+MAX_ERRORS = 0.1  # share of the solvable cases
 
 
-def exactly(answer, *data):
-    """Return an exact answer, or None if there is none."""
+def exact_or_none(answer, *data):
+    """Return an exact answer, or None if the program has no optimum."""
     try:
         return float(answer(*data))
     except NoOptimumError:
         return None
 
 
-def assert_right_or_said(found, exact, failed):
-    """See that a number is right to a millionth, or that an error stands for it."""
+def assert_exact_or_error(found, exact, failed):
+    """Check that a number is exact to 1e-6, or that an error was recorded."""
     if np.isnan(found):
         assert failed
     else:
-        assert exact is not None, f"{found} for a program without an answer"
+        assert exact is not None, f"{found} for an infeasible program"
         assert found == pytest.approx(exact, rel=1e-6, abs=0)
 
 
 def answers(oracle, scenarios, outcome):
-    """Yield what the oracle says: its name, the number, the decision, and failures."""
+    """Yield the oracle's answers: name, number, decision, and number of failures."""
     solution = oracle.solve(scenarios[None], on_error="record", fresh=True)
     decision = solution.decision[0]
     yield "value", solution.value[0], decision, len(oracle.failures)
@@ -48,26 +48,26 @@ def answers(oracle, scenarios, outcome):
 @pytest.mark.parametrize(
     "family, count", CASES, ids=lambda case: getattr(case, "__name__", "")
 )
-def test_every_answer_is_right_to_a_millionth_or_an_error(family, count):
+def test_every_answer_is_exact_or_an_error(family, count):
     answered, errors = 0, 0
     for seed in range(count):
         instance, scenarios, outcome = family(np.random.default_rng(seed))
         oracle = csg.Oracle(instance.model())
         exact = {
-            "value": exactly(instance.saa, scenarios),
-            "optimistic": exactly(instance.l_opt, scenarios, outcome),
+            "value": exact_or_none(instance.saa, scenarios),
+            "optimistic": exact_or_none(instance.l_opt, scenarios, outcome),
         }
         for name, found, decision, failed in answers(oracle, scenarios, outcome):
             if name in ("recourse", "cost") and "cost" not in exact:
-                exact["cost"] = exactly(instance.cost, decision, outcome)
+                exact["cost"] = exact_or_none(instance.cost, decision, outcome)
             true = exact["cost" if name == "recourse" else name]
-            assert_right_or_said(found, true, failed)
+            assert_exact_or_error(found, true, failed)
             answered += true is not None
             errors += true is not None and bool(failed)
-    assert errors <= MOST_ERRORS * answered
+    assert errors <= MAX_ERRORS * answered
 
 
-def test_a_batch_gives_what_single_cases_give():
+def test_batch_agrees_with_exact_answers():
     rng = np.random.default_rng(3)
     instance, _, _ = families.units(rng)
     cases = [families.outcomes(rng, instance, 2) for _ in range(30)]
@@ -77,8 +77,8 @@ def test_a_batch_gives_what_single_cases_give():
     assert losses == pytest.approx(exact, rel=1e-9)
 
 
-def test_the_exact_answer_is_that_of_a_closed_form():
-    """Newsvendors: order at 1, buy what is short at 4; the critical quantile is 3/4."""
+def test_exact_solver_agrees_with_a_closed_form():
+    """A newsvendor who orders at 1 and covers shortage at 4; the critical quantile is 3/4."""
     one = np.ones((1, 1))
     found = Instance(
         c=np.ones(1),
@@ -100,8 +100,8 @@ def test_the_exact_answer_is_that_of_a_closed_form():
     assert found.cost([3.0], [5.0]) == 3 + 8
 
 
-def test_numbers_that_are_zero_but_for_underflow_count_as_zero():
-    """As softplus gives them to scenarios that run away: most of them, beside huge ones."""
+def test_underflow_counts_as_zero():
+    """Softplus returns such numbers, beside huge ones, when scenarios diverge."""
     rng = np.random.default_rng(0)
     scenarios = rng.uniform(1e5, 6e5, (20, 5, 3))
     scenarios[:, :2, :2] = scenarios[:, 2:, ::2] = 0.0

@@ -1,4 +1,4 @@
-"""A solver that answers wrong: the checks catch it, or put it right."""
+"""Wrong answers of a solver are detected or repaired."""
 
 import highspy
 import numpy as np
@@ -11,19 +11,19 @@ from tests.reliability import families
 CASES = 6
 
 
-def one_more(numbers, step=1e-3):
-    """Return numbers of which the largest is off."""
+def perturb_largest(numbers, step=1e-3):
+    """Return numbers with the largest one changed."""
     numbers = np.array(numbers)
     numbers[np.argmax(np.abs(numbers))] += step * (1 + np.abs(numbers).max())
     return numbers.tolist()
 
 
 def shifted(found):
-    found.col_value = one_more(found.col_value)
+    found.col_value = perturb_largest(found.col_value)
 
 
-def shifted_a_little(found):
-    found.col_value = one_more(found.col_value, 1e-5)
+def shifted_slightly(found):
+    found.col_value = perturb_largest(found.col_value, 1e-5)
 
 
 def doubled(found):
@@ -34,7 +34,7 @@ def zero(found):
     found.col_value = np.zeros(len(found.col_value)).tolist()
 
 
-def missing(found):
+def nan_point(found):
     found.col_value = np.full(len(found.col_value), np.nan).tolist()
 
 
@@ -42,60 +42,60 @@ def negative(found):
     found.col_value = (-np.array(found.col_value)).tolist()
 
 
-def other_order(found):
+def reversed_order(found):
     found.col_value = list(found.col_value)[::-1]
 
 
-def other_prices(found):
-    found.row_dual = one_more(found.row_dual)
+def shifted_duals(found):
+    found.row_dual = perturb_largest(found.row_dual)
 
 
-def no_prices(found):
+def zero_duals(found):
     found.row_dual = np.zeros(len(found.row_dual)).tolist()
 
 
-def turned_prices(found):
+def negated_duals(found):
     found.row_dual = (-np.array(found.row_dual)).tolist()
 
 
-def lost_prices(found):
+def nan_duals(found):
     found.row_dual = np.full(len(found.row_dual), np.nan).tolist()
 
 
-def half_off(found):
+def shifted_by_half(found):
     found.col_value = [x + 0.5 if abs(x) > 1e-9 else x for x in found.col_value]
 
 
-LIES = (
+ERRORS = (
     shifted,
-    shifted_a_little,
+    shifted_slightly,
     doubled,
     zero,
-    missing,
+    nan_point,
     negative,
-    other_order,
-    other_prices,
-    no_prices,
-    turned_prices,
-    lost_prices,
-    half_off,
+    reversed_order,
+    shifted_duals,
+    zero_duals,
+    negated_duals,
+    nan_duals,
+    shifted_by_half,
 )
 
 
-class Liar:
-    """Has HiGHS's solutions told wrong, every one or only some."""
+class FaultySolver:
+    """Makes HiGHS return wrong solutions, every one or only some."""
 
-    def __init__(self, monkeypatch, lie, every):
-        self.told, self._asked = 0, 0
-        honest = highspy.Highs.getSolution
+    def __init__(self, monkeypatch, error, every):
+        self.changed, self._calls = 0, 0
+        correct = highspy.Highs.getSolution
 
         def get_solution(highs):
-            found = honest(highs)
-            self._asked += 1
-            if self._asked % every == 0:
+            found = correct(highs)
+            self._calls += 1
+            if self._calls % every == 0:
                 before = [*found.col_value], [*found.row_dual]
-                lie(found)
-                self.told += before != ([*found.col_value], [*found.row_dual])
+                error(found)
+                self.changed += before != ([*found.col_value], [*found.row_dual])
             return found
 
         monkeypatch.setattr(highspy.Highs, "getSolution", get_solution)
@@ -109,17 +109,17 @@ def linear():
     return instance.model(), *map(np.array, zip(*cases, strict=True))
 
 
-def whole():
-    """The same with switches in the first stage and lots in the recourse."""
+def integer():
+    """Return the same with binaries in the first stage and integers in the recourse."""
     rng = np.random.default_rng(2)
     instance, _, _ = families.big_m(rng)
-    instance.v[:2], instance.whole_z = 2.0, (0, 1)
+    instance.v[:2], instance.integer_z = 2.0, (0, 1)
     cases = [families.outcomes(rng, instance, 2) for _ in range(CASES)]
     return instance.model(), *map(np.array, zip(*cases, strict=True))
 
 
 def answers(model, scenarios, outcomes, decision):
-    """Return what an oracle answers, by name, and how many errors it recorded."""
+    """Return an oracle's answers by name, and how many errors it recorded."""
     oracle, found, errors = csg.Oracle(model), {}, 0
     how = {"on_error": "record", "progress": False, "fresh": True}
     found["value"] = oracle.solve(scenarios, **how).value
@@ -131,21 +131,21 @@ def answers(model, scenarios, outcomes, decision):
 
 
 @pytest.mark.parametrize("every", [1, 2])
-@pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize("make", [linear, whole])
-def test_a_solution_that_is_off_is_caught_or_put_right(monkeypatch, make, lie, every):
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("make", [linear, integer])
+def test_wrong_solution_is_detected_or_repaired(monkeypatch, make, error, every):
     model, scenarios, outcomes = make()
     decision = csg.Oracle(model).solve(scenarios[0]).decision
-    honest, errors = answers(model, scenarios, outcomes, decision)
+    correct, errors = answers(model, scenarios, outcomes, decision)
     assert errors == 0
-    liar = Liar(monkeypatch, lie, every)
+    solver = FaultySolver(monkeypatch, error, every)
     found, errors = answers(model, scenarios, outcomes, decision)
-    if "prices" not in lie.__name__:
-        assert liar.told > 0
+    if "duals" not in error.__name__:
+        assert solver.changed > 0
     missing_answers = 0
     for name, numbers in found.items():
         there = ~np.isnan(numbers)
-        assert numbers[there] == pytest.approx(honest[name][there], rel=1e-6)
+        assert numbers[there] == pytest.approx(correct[name][there], rel=1e-6)
         missing_answers += int((~there).sum())
     assert missing_answers == errors
 
@@ -157,7 +157,7 @@ def status_of(name):
 @pytest.mark.parametrize(
     "status", ["kInfeasible", "kUnbounded", "kUnknown", "kTimeLimit", "kSolveError"]
 )
-def test_a_status_that_denies_an_optimum_is_an_error(monkeypatch, status):
+def test_status_other_than_optimal_is_an_error(monkeypatch, status):
     model, scenarios, outcomes = linear()
     monkeypatch.setattr(highspy.Highs, "getModelStatus", status_of(status))
     oracle = csg.Oracle(model)
@@ -165,7 +165,7 @@ def test_a_status_that_denies_an_optimum_is_an_error(monkeypatch, status):
     assert len(oracle.failures) == CASES
 
 
-def test_a_status_that_claims_an_optimum_where_there_is_none_is_an_error(monkeypatch):
+def test_wrong_optimal_status_is_an_error(monkeypatch):
     m = pyo.ConcreteModel("short")
     m.w = pyo.Param(mutable=True, initialize=5.0)
     m.y, m.z = pyo.Var(bounds=(0, 10)), pyo.Var(bounds=(0, 3))
@@ -180,12 +180,12 @@ def test_a_status_that_claims_an_optimum_where_there_is_none_is_an_error(monkeyp
         oracle.cost([4.0], [[9.0]])
 
 
-def test_an_incumbent_that_its_bound_does_not_prove_is_an_error(monkeypatch):
-    model, scenarios, outcomes = whole()
-    honest = highspy.Highs.getInfo
+def test_incumbent_above_its_bound_is_an_error(monkeypatch):
+    model, scenarios, outcomes = integer()
+    correct = highspy.Highs.getInfo
 
     def get_info(highs):
-        found = honest(highs)
+        found = correct(highs)
         found.mip_dual_bound -= 1.0
         return found
 
@@ -199,15 +199,15 @@ def test_an_incumbent_that_its_bound_does_not_prove_is_an_error(monkeypatch):
     assert statuses == {"not optimal"}
 
 
-def test_bases_that_are_off_cost_time_at_most(monkeypatch):
+def test_wrong_bases_do_not_change_costs(monkeypatch):
     model, scenarios, outcomes = linear()
     decision = csg.Oracle(model).solve(scenarios[0]).decision
     many = np.repeat(outcomes, 20, axis=0) * np.linspace(0.5, 1.5, 120)[:, None]
     expected = csg.Oracle(model).cost(decision, many)
-    honest = highspy.Highs.getBasicVariables
+    correct = highspy.Highs.getBasicVariables
 
     def get_basic_variables(highs):
-        status, found = honest(highs)
+        status, found = correct(highs)
         return status, np.roll(np.arange(len(found)), 1)
 
     monkeypatch.setattr(highspy.Highs, "getBasicVariables", get_basic_variables)

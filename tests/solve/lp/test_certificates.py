@@ -1,4 +1,4 @@
-"""Checks of linear programs: the quick one says nothing that the thorough one denies."""
+"""Optimality certificates: the quick check never accepts what the full check rejects."""
 
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ MODELS = {
 
 
 def solved(name, cases=8, count=4):
-    """Return a checker, programs of a model, and HiGHS's points and rows' duals."""
+    """Return a checker, programs of a model, and HiGHS's points and row duals."""
     build, sample = MODELS[name]
     compiled = compile_model(TwoStageModel(build()))
     outcomes = sample(cases * count, seed=3)[1].reshape(cases, count, -1)
@@ -41,7 +41,7 @@ def solved(name, cases=8, count=4):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_optima_are_proven_at_once(name):
+def test_quick_check_proves_optima(name):
     checker, stack, points, row_duals = solved(name)
     assert checker.check_quickly(stack, points, row_duals).all()
     each = [
@@ -53,22 +53,22 @@ def test_optima_are_proven_at_once(name):
 
 @pytest.mark.parametrize("part", ["point", "row_duals"])
 @pytest.mark.parametrize("name", MODELS)
-def test_what_is_proven_at_once_is_proven(name, part):
+def test_quick_check_implies_full_check(name, part):
     checker, stack, points, row_duals = solved(name)
     rng = np.random.default_rng(5)
-    denied = 0
+    rejected = 0
     for size in np.geomspace(1e-14, 1e-1, 40):
         moved = {"point": points.copy(), "row_duals": row_duals.copy()}
         moved[part] *= 1 + size * rng.standard_normal(moved[part].shape)
         moved[part] += size * rng.standard_normal(moved[part].shape)
         quick = checker.check_quickly(stack, moved["point"], moved["row_duals"])
-        thorough = checker.check(stack, moved["point"], moved["row_duals"]).optimal
-        assert not (quick & ~thorough).any()
-        denied += int((~quick).sum())
-    assert denied > 0
+        full = checker.check(stack, moved["point"], moved["row_duals"]).optimal
+        assert not (quick & ~full).any()
+        rejected += int((~quick).sum())
+    assert rejected > 0
 
 
-def test_a_point_that_is_none_is_not_proven():
+def test_nan_point_is_not_proven():
     checker, stack, points, row_duals = solved("cep1")
     points[2] = np.nan
     assert checker.check_quickly(stack, points, row_duals).tolist() == [
@@ -90,7 +90,7 @@ def steep(a, dear):
 
 
 @pytest.mark.parametrize("a", [1.0, 1e2, 1e4, 1e6])
-def test_entries_that_grow_leave_less_to_rounding(a):
+def test_larger_entries_leave_less_room_for_rounding(a):
     layout = SimpleNamespace(
         rows=2, columns=2, start=np.array([0, 2, 3]), index=np.array([0, 1, 0])
     )
@@ -98,14 +98,14 @@ def test_entries_that_grow_leave_less_to_rounding(a):
     point = np.array([2.0, 1.0])
     assert checker.check_quickly(steep(1.0, 0.0), point, np.array([1.0, 0.0]))
     for price in np.geomspace(1e-16, 1e-4, 60):
-        # The second row's dual pays for a side that is not there: (0, 3) costs less.
+        # The second row's dual points to a bound that does not exist: (0, 3) is cheaper.
         program, row_duals = steep(a, a * price), np.array([1.0, price])
         quick = checker.check_quickly(program, point, row_duals)
         assert not (quick and not checker.check(program, point, row_duals).optimal)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-def test_to_do_nothing_is_proven_on_the_way(unit):
+def test_zero_cost_node_is_certified(unit):
     m = pyo.ConcreteModel("idle")
     m.demand = pyo.Param(mutable=True, initialize=5.0)
     m.open = pyo.Var(within=pyo.Binary)
@@ -119,7 +119,7 @@ def test_to_do_nothing_is_proven_on_the_way(unit):
     rng = np.random.default_rng(0)
     demands, weights = rng.uniform(5, 15, (60, 3, 1)), rng.dirichlet(np.ones(3), 60)
     found = csg.Oracle(m).solve(demands, weights)
-    # The tree looks at doing nothing on its way, and what that costs must be exact, too.
+    # One node of the tree is "order nothing": its cost of zero must be certified, too.
     for value, these, shares in zip(found.value, demands, weights, strict=True):
         orders = these[:, 0]
         sold = np.minimum(orders[:, None], these[:, 0]) @ shares

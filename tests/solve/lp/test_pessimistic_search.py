@@ -1,4 +1,4 @@
-"""The worst optimal decision: in closed form, and beside vertices found by Pyomo."""
+"""The worst optimal decision, compared with closed forms and with vertices found by Pyomo."""
 
 import numpy as np
 import pyomo.environ as pyo
@@ -9,8 +9,8 @@ from models import apl1p, cep1, mnv, newsvendor
 from tests.solving import TIGHT, objective_of, transform
 
 
-def _worst(model, scenarios, outcome, seed=0, directions=20):
-    """Return the largest cost among vertices of the optimal set, in random directions."""
+def _worst_of_random_vertices(model, scenarios, outcome, seed=0, directions=20):
+    """Return the largest cost among optimal vertices found in random directions."""
     form = transform("extensive_form", model, scenarios=scenarios)
     solver = pyo.SolverFactory("highs")
     solver.solve(form, solver_options=TIGHT)
@@ -33,7 +33,7 @@ def _worst(model, scenarios, outcome, seed=0, directions=20):
     return csg.Oracle(model).cost(decisions, outcomes).max()
 
 
-def test_a_newsvendor_who_may_order_anything_between_orders_the_worst():
+def test_newsvendor_with_an_interval_of_optimal_orders():
     """At the critical ratio 1/2 any order between two demands is optimal."""
     oracle = csg.Oracle(newsvendor.build(price=1.9))
     scenarios = np.array([[[10.0], [20.0]]] * 3)
@@ -46,19 +46,22 @@ def test_a_newsvendor_who_may_order_anything_between_orders_the_worst():
 
 @pytest.mark.parametrize("build", [cep1.build, apl1p.build])
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_worst_is_that_of_the_optimal_set_s_vertices(build, count):
+def test_agrees_with_vertices_of_the_optimal_set(build, count):
     model, rng = build(), np.random.default_rng(count)
     nominal = [p.value for p in csg.TwoStageModel(model).uncertain_params]
     scenarios = rng.uniform(0.4, 1.0, (2, count, len(nominal))) * nominal
     outcomes = rng.uniform(0.4, 1.0, (2, len(nominal))) * nominal
     oracle = csg.Oracle(model)
     worst = oracle.loss(scenarios, outcomes, "pessimistic")
-    found = [_worst(model, *case) for case in zip(scenarios, outcomes, strict=True)]
+    found = [
+        _worst_of_random_vertices(model, *case)
+        for case in zip(scenarios, outcomes, strict=True)
+    ]
     assert worst == pytest.approx(found, rel=1e-5)
 
 
 def _two_goods():
-    """Return a shop of two goods; what is short costs 3, what is left over 1."""
+    """Return a shop with two goods in which ordering costs as much as shortage."""
     m = pyo.ConcreteModel("two goods")
     m.goods = pyo.Set(initialize=[1, 2])
     m.demand = pyo.Param(m.goods, initialize=5.0, mutable=True)
@@ -75,8 +78,8 @@ def _two_goods():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_of_a_whole_square_of_optima_the_dearest_corner_counts(seed):
-    """Ordering a good costs what being short of it does: up to the least demand."""
+def test_worst_corner_of_a_square_of_optima(seed):
+    """Any order up to the smallest demand is optimal."""
     rng = np.random.default_rng(seed)
     zeta, omega = rng.uniform(2, 18, (2, 2)), rng.uniform(2, 18, 2)
     oracle = csg.Oracle(_two_goods())
@@ -88,26 +91,26 @@ def test_of_a_whole_square_of_optima_the_dearest_corner_counts(seed):
 
     corners = np.stack(np.meshgrid(*([0.0, low] for low in zeta.min(axis=0))), -1)
     orders = corners.reshape(-1, 2)
-    dearest = (orders + np.maximum(omega - orders, 0)).sum(axis=1).max()
-    assert worst == pytest.approx(dearest)
+    worst_corner = (orders + np.maximum(omega - orders, 0)).sum(axis=1).max()
+    assert worst == pytest.approx(worst_corner)
     assert best == pytest.approx(omega.sum())
     short = (zeta.min(axis=0) > omega).any()
     assert (worst > best + 1e-6) == short
 
 
-def test_it_is_never_below_the_other_losses():
+def test_is_never_below_the_other_losses():
     oracle = csg.Oracle(newsvendor.build(price=1.9))
     rng = np.random.default_rng(0)
     demands = rng.uniform(10, 20, (40, 4, 1)), rng.uniform(10, 20, (40, 1))
-    best, mine, worst = (
+    best, recourse, worst = (
         oracle.loss(*demands, kind)
         for kind in ("optimistic", "recourse", "pessimistic")
     )
-    assert (best <= mine + 1e-9).all() and (mine <= worst + 1e-9).all()
-    assert (best < mine - 0.1).any() and (mine < worst - 0.1).any()
+    assert (best <= recourse + 1e-9).all() and (recourse <= worst + 1e-9).all()
+    assert (best < recourse - 0.1).any() and (recourse < worst - 0.1).any()
 
 
-def test_it_is_the_optimistic_loss_where_decisions_are_unique():
+def test_equals_the_optimistic_loss_if_decisions_are_unique():
     oracle = csg.Oracle(newsvendor.build())
     rng = np.random.default_rng(0)
     demands = rng.uniform(10, 20, (30, 2, 1)), rng.uniform(10, 20, (30, 1))
@@ -116,15 +119,15 @@ def test_it_is_the_optimistic_loss_where_decisions_are_unique():
 
 
 def _narrow():
-    """Return a newsvendor who can salvage 3 papers and must not be left with more."""
+    """Return a newsvendor who must sell every paper and can salvage at most 3."""
     m = newsvendor.build(price=1.9)
     m.room = pyo.Constraint(expr=m.salvaged <= 3)
     m.stock.set_value(m.sold + m.salvaged == m.order)
     return m
 
 
-def test_an_optimal_decision_without_recourse_costs_infinitely_much():
-    """The best of the optimal orders can be met; the worst cannot."""
+def test_optimal_decision_without_recourse_is_an_error():
+    """The best optimal order has a recourse; the worst has none."""
     oracle = csg.Oracle(_narrow())
     scenarios, outcomes = np.array([[[10.0], [12.0]]]), np.array([[8.0]])
     assert oracle.loss(scenarios, outcomes) == pytest.approx([10 - 15.2 - 0.2])
@@ -132,7 +135,7 @@ def test_an_optimal_decision_without_recourse_costs_infinitely_much():
         oracle.loss(scenarios, outcomes, "pessimistic")
 
 
-def test_a_batch_goes_on_past_such_a_case():
+def test_batch_continues_after_a_case_without_recourse():
     oracle = csg.Oracle(_narrow())
     scenarios = np.array([[[10.0], [12.0]]] * 2)
     outcomes = np.array([[8.0], [11.0]])
@@ -141,7 +144,7 @@ def test_a_batch_goes_on_past_such_a_case():
     assert [failure.status for failure in oracle.failures] == ["infeasible"]
 
 
-def test_a_model_without_recourse_variables_has_it_too():
+def test_model_without_recourse_variables():
     m = pyo.ConcreteModel("plain")
     m.price = pyo.Param(mutable=True, initialize=1.0)
     m.y = pyo.Var([1, 2], bounds=(0, 1))
@@ -153,7 +156,7 @@ def test_a_model_without_recourse_variables_has_it_too():
 
 
 @pytest.mark.parametrize(
-    ("oracle", "says"),
+    ("oracle", "message"),
     [
         (lambda: csg.Oracle(mnv.build()), "integer variables"),
         (
@@ -162,13 +165,13 @@ def test_a_model_without_recourse_variables_has_it_too():
         ),
     ],
 )
-def test_what_is_no_linear_model_is_refused(oracle, says):
+def test_nonlinear_or_foreign_models_are_refused(oracle, message):
     oracle = oracle()
     size = len(oracle.two_stage.uncertain_params)
-    with pytest.raises(csg.ModelError, match=says):
+    with pytest.raises(csg.ModelError, match=message):
         oracle.loss(np.ones((1, 1, size)), np.ones((1, size)), "pessimistic")
 
 
-def test_an_unknown_kind_is_refused():
+def test_unknown_kind_is_refused():
     with pytest.raises(csg.DataError, match="'pessimistic'"):
-        csg.Oracle(newsvendor.build()).loss([[[1.0]]], [[1.0]], "gloomy")
+        csg.Oracle(newsvendor.build()).loss([[[1.0]]], [[1.0]], "unknown")

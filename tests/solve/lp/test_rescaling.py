@@ -1,4 +1,4 @@
-"""Linear programs solved again in other units, where the first answer fails its check."""
+"""Linear programs solved again in other units because their certificate failed."""
 
 import pyomo.environ as pyo
 import pytest
@@ -7,9 +7,9 @@ import pyomo_csg as csg
 from models import cvar_portfolio
 
 
-def test_units_are_typical_where_a_point_tells_none():
-    # Assets that a branch excludes are 0 in all rows but those of the scenarios: by the
-    # units of such a row their duals are nothing, and no answer passed its check.
+def test_typical_units_if_rows_vanish_at_the_point():
+    # Assets that a branch excludes are 0 in all rows but the scenarios'. In units taken from the
+    # point, the duals of such rows were mistaken for zero, and no answer could be certified.
     contexts, _ = cvar_portfolio.history(0)
     outcomes, weights = cvar_portfolio.conditional(contexts[-70], generator=0)
     model = cvar_portfolio.build()

@@ -10,17 +10,17 @@ from scipy.sparse import block_diag
 def by_enumeration(returns, outcome, most_held=5, aversion=10.0, level=0.9):
     """Return v* and l_opt of the CVaR portfolio from an LP for each support.
 
-    The LPs share no column, so that one LP, which is soon solved, holds them all.
+    The LPs share no column, so they are solved as one block-diagonal LP.
     """
     supports = [list(s) for s in combinations(range(returns.shape[1]), most_held)]
     programs = [Support(returns[:, held], aversion, level) for held in supports]
-    count, any_of_them = len(programs), programs[0]
+    count, first = len(programs), programs[0]
     costs = np.array([program.cost for program in programs])
-    x = minimised(
+    x = minimize(
         costs.ravel(),
         block_diag([program.rows for program in programs], "csr"),
-        block_diag([any_of_them.invested] * count, "csr"),
-        any_of_them.bounds * count,
+        block_diag([first.invested] * count, "csr"),
+        first.bounds * count,
     )
     values = (costs * x.reshape(costs.shape)).sum(axis=1)
     return values.min(), min(
@@ -29,7 +29,7 @@ def by_enumeration(returns, outcome, most_held=5, aversion=10.0, level=0.9):
     )
 
 
-def minimised(cost, rows, equations, bounds, right=0.0):
+def minimize(cost, rows, equations, bounds, right=0.0):
     """Return the best x with rows @ x <= right and equations @ x == 1."""
     tight = {
         "primal_feasibility_tolerance": 1e-10,
@@ -53,14 +53,14 @@ class Support:
         self.bounds = [(0, None)] * held + [(None, None)] + [(0, None)] * count
 
     def loss(self, outcome, value):
-        """Return l_opt: one column more, the outcome's excess; one row more, the cut."""
+        """Return l_opt: adds a column, the outcome's excess, and a row, the cut."""
         count = len(self.rows)
         price = np.concatenate(
             [-outcome, [self.aversion], np.zeros(count), [self.tail]]
         )
         more = np.concatenate([-outcome, [-1], np.zeros(count), [-1]])
         wide = np.hstack([np.vstack([self.rows, self.cost]), np.zeros((count + 1, 1))])
-        x = minimised(
+        x = minimize(
             price,
             np.vstack([wide, more]),
             np.append(self.invested, 0)[None],

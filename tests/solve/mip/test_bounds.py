@@ -1,4 +1,4 @@
-"""What is proven of a value, where an integer program is not solved to the end."""
+"""Bounds on the value of integer programs, solved to optimality or not."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ ROOT_ONLY = {"mip_max_nodes": 1}
 
 
 @pytest.mark.parametrize("name", ["cep1", "farmer", "quadratic", "mnv", "integers"])
-def test_a_program_solved_to_the_end_is_proven_to_its_value(name):
+def test_bound_equals_value_at_optimality(name):
     model = ZOO[name]()
     zetas = np.array([scenarios(model, 3, seed) for seed in range(2)])
     batch = csg.Oracle(model).solve(zetas)
@@ -26,7 +26,7 @@ def test_a_program_solved_to_the_end_is_proven_to_its_value(name):
     assert one.bound == pytest.approx(one.value, rel=1e-8)
 
 
-def test_within_a_gap_the_optimum_lies_between_value_and_bound():
+def test_gap_of_a_maximization_brackets_the_optimum():
     model, demands = mnv.build(), mnv.sample(6, seed=5)[1]
     optimum = solve(transform("extensive_form", model, scenarios=demands))
     loose = csg.Oracle(model, options={"mip_rel_gap": 0.05}).solve(demands)
@@ -36,7 +36,7 @@ def test_within_a_gap_the_optimum_lies_between_value_and_bound():
     assert 1e-3 < loose.bound / loose.value - 1 <= 0.05
 
 
-def test_within_a_gap_a_cost_is_bounded_from_below():
+def test_gap_of_a_minimization_brackets_the_optimum():
     model, clients = sslp.build(4, 8), sslp.scenarios(6, 8)
     optimum = solve(transform("extensive_form", model, scenarios=clients))
     loose = csg.Oracle(model, options={"mip_rel_gap": 0.05}).solve(clients)
@@ -44,7 +44,7 @@ def test_within_a_gap_a_cost_is_bounded_from_below():
     assert 1e-3 < 1 - loose.bound / loose.value <= 0.05
 
 
-def test_another_solver_bounds_its_values_too():
+def test_pyomo_solvers_return_bounds():
     model, clients = sslp.build(4, 8), sslp.scenarios(6, 8)
     exact = csg.Oracle(model, "appsi_highs").solve(clients)
     assert exact.bound == pytest.approx(exact.value, rel=1e-7)
@@ -55,20 +55,20 @@ def test_another_solver_bounds_its_values_too():
 
 
 @pytest.mark.parametrize("method", ["tree", "plain"])
-def test_a_limit_leaves_the_best_point_found_and_what_is_proven(method):
+def test_limit_returns_incumbent_and_bound(method):
     model, demands = mnv.build(), mnv.sample(6, seed=5)[1]
     exact, stopped = Solver(model, 6), Solver(model, 6, method, **ROOT_ONLY)
     exact.solve(demands)
     weights = exact.weights[None]
-    found = stopped.strategy.solve_many(exact.blocks[None], weights)
+    found = stopped.solver.solve_many(exact.blocks[None], weights)
     assert found.troubles[0].status == "solution limit"
     assert found.bounds[0] < exact.found.value - 1 <= found.values[0]
     engine = HighsEngine(stopped.compiled, {})
     costs, _ = engine.costs(np.repeat(found.decisions, 6, axis=0), demands)
-    assert costs.mean() <= found.values[0] + 1e-6  # it can be carried out
+    assert costs.mean() <= found.values[0] + 1e-6  # it is feasible
 
 
-def test_an_oracle_raises_at_a_limit_or_records_what_was_found():
+def test_oracle_raises_or_records_at_a_limit():
     oracle = csg.Oracle(mnv.build(), options=ROOT_ONLY)
     demands = mnv.sample(6, seed=5)[1]
     with pytest.raises(csg.SolveError, match="solution limit"):
@@ -80,7 +80,7 @@ def test_an_oracle_raises_at_a_limit_or_records_what_was_found():
     assert found.value < found.bound
 
 
-def test_a_limit_that_comes_before_any_point_leaves_the_bound_of_the_relaxation():
+def test_limit_before_any_incumbent_returns_the_relaxation_bound():
     demands = mnv.sample(6, seed=5)[1]
     exact = csg.Oracle(mnv.build()).solve(demands)
     oracle = csg.Oracle(mnv.build(), options={"mip_max_nodes": 0})
@@ -91,7 +91,7 @@ def test_a_limit_that_comes_before_any_point_leaves_the_bound_of_the_relaxation(
 
 
 @pytest.mark.parametrize("limit", [0.02, 0.3])
-def test_whatever_a_time_limit_leaves_keeps_to_its_bound(limit):
+def test_incumbent_at_a_time_limit_respects_its_bound(limit):
     demands = mnv.sample(30, seed=0)[1]
     oracle = csg.Oracle(mnv.build(), options={"time_limit": limit})
     found = oracle.solve(demands, on_error="record")
@@ -100,7 +100,7 @@ def test_whatever_a_time_limit_leaves_keeps_to_its_bound(limit):
     assert np.isnan(found.value) == np.isnan(found.decision).all()
 
 
-def test_losses_are_not_taken_from_a_program_that_was_stopped():
+def test_no_loss_from_a_program_that_was_stopped():
     demands = mnv.sample(6, seed=5)[1]
     oracle = csg.Oracle(mnv.build(), options=ROOT_ONLY)
     losses = oracle.loss(demands[None], demands[:1], on_error="record")
@@ -108,7 +108,7 @@ def test_losses_are_not_taken_from_a_program_that_was_stopped():
     assert oracle.failures[0].status == "solution limit"
 
 
-def test_programs_of_many_sizes_are_not_all_kept(monkeypatch):
+def test_only_the_last_used_solvers_are_kept(monkeypatch):
     monkeypatch.setattr(highs_engine, "_MOST_STRATEGIES", 3)
     for model in (cep1.build(), integers()):
         engine = HighsEngine(compile_model(csg.TwoStageModel(model)), {})

@@ -1,4 +1,4 @@
-"""Integer programs are solved exactly, by whichever way they are solved."""
+"""Integer programs are solved exactly by every method."""
 
 from functools import cache
 
@@ -32,12 +32,12 @@ MODELS = ["mnv", "integers", "piecewise", "disjunction", "hull"]
 
 
 class Solver:
-    """A strategy for one model, in the model's own sense."""
+    """An IntegerSolver for one model; values are in the model's own sense."""
 
     def __init__(self, model, count, method=None, **options):
         self.compiled = compile_model(csg.TwoStageModel(model))
         self.stats = Stats()
-        self.strategy = IntegerSolver(
+        self.solver = IntegerSolver(
             self.compiled, count, SolveContext(self.stats, options), method
         )
 
@@ -46,17 +46,17 @@ class Solver:
         count = len(scenarios)
         self.weights = np.full(count, 1 / count) if weights is None else weights
         self.blocks = evaluate(self.compiled, scenarios)
-        self.found = self.strategy.solve(self.blocks, self.weights)
+        self.found = self.solver.solve(self.blocks, self.weights)
         return self.compiled.sense * self.found.value
 
     def search(self, outcome):
         block = evaluate(self.compiled, np.asarray(outcome, float)[None])
-        loss = self.strategy.search(self.found, self.blocks, self.weights, block)
+        loss = self.solver.search(self.found, self.blocks, self.weights, block)
         return self.compiled.sense * loss
 
-    def cost_at_hand(self, outcome):
-        """Return what the decision that was found costs, lower being better."""
-        recourse = self.strategy._recourse
+    def cost_of_decision(self, outcome):
+        """Return the cost of the decision found, as a minimization."""
+        recourse = self.solver._recourse
         block = evaluate(self.compiled, np.asarray(outcome, float)[None])
         n1 = len(self.compiled.first)
         decision = self.found.x[:n1]
@@ -77,7 +77,7 @@ def by_pyomo(model, scenarios, outcome, weights=None):
 
 @cache
 def zoo_case(name, seed):
-    """Return a case's data and, once for every way to solve it, Pyomo's answers."""
+    """Return a case's data and Pyomo's answers, which all methods share."""
     model = zoo.ZOO[name]()
     *scenarios, outcome = zoo.scenarios(model, 4, seed)
     weights = np.random.default_rng(seed).dirichlet([2, 2, 2]) if seed else None
@@ -87,7 +87,7 @@ def zoo_case(name, seed):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", MODELS)
-def test_every_way_agrees_with_the_pyomo_programs_on_the_zoo(name, method):
+def test_every_method_agrees_with_pyomo_on_the_zoo(name, method):
     solver = Solver(zoo.ZOO[name](), 3, method)
     for seed in range(3):
         scenarios, outcome, weights, (value, loss) = zoo_case(name, seed)
@@ -96,7 +96,7 @@ def test_every_way_agrees_with_the_pyomo_programs_on_the_zoo(name, method):
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_mnv_agrees_with_the_pyomo_programs_on_demands_of_its_contexts(count):
+def test_mnv_agrees_with_pyomo(count):
     model = mnv.build()
     solver = Solver(model, count)
     contexts, outcomes = mnv.sample(2, seed=4)
@@ -108,7 +108,7 @@ def test_mnv_agrees_with_the_pyomo_programs_on_demands_of_its_contexts(count):
 
 
 @pytest.mark.parametrize("count", range(1, 11))
-def test_the_portfolio_agrees_with_all_252_supports(count):
+def test_portfolio_agrees_with_enumeration_of_252_supports(count):
     rng = np.random.default_rng(count)
     returns, outcome = rng.normal(0, 0.02, (count, 10)), rng.normal(0, 0.02, 10)
     value, loss = by_enumeration(returns, outcome)
@@ -117,7 +117,7 @@ def test_the_portfolio_agrees_with_all_252_supports(count):
     assert solver.search(outcome) == pytest.approx(loss, abs=1e-8)
 
 
-def test_a_batch_in_which_some_cases_branch_agrees_with_all_252_supports():
+def test_batch_with_branching_agrees_with_enumeration_of_252_supports():
     rng = np.random.default_rng(5)
     returns, outcomes = rng.normal(0, 0.02, (8, 12, 10)), rng.normal(0, 0.02, (8, 10))
     exact = [by_enumeration(*case) for case in zip(returns, outcomes, strict=True)]
@@ -129,18 +129,18 @@ def test_a_batch_in_which_some_cases_branch_agrees_with_all_252_supports():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_way_gives_the_portfolio_the_same_value(method):
+def test_every_method_agrees_on_the_portfolio(method):
     rng = np.random.default_rng(2)
     returns, outcome = rng.normal(0, 0.02, (15, 10)), rng.normal(0, 0.02, 10)
     solver = Solver(cvar_portfolio.build(), 15, method)
     exact = Solver(cvar_portfolio.build(), 15)
     assert solver.solve(returns) == pytest.approx(exact.solve(returns), abs=1e-9)
-    # The cut's slack of 1e-9 moves the loss; the optimal face has none.
+    # The cut's slack of 1e-9 changes the loss; the optimal face has no slack.
     assert solver.search(outcome) == pytest.approx(exact.search(outcome), abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_sslp_agrees_with_the_pyomo_programs(seed):
+def test_sslp_agrees_with_pyomo(seed):
     model = sslp.build(servers=4, clients=8, seed=seed)
     *scenarios, outcome = sslp.scenarios(4, clients=8, seed=seed)
     value, loss = by_pyomo(model, scenarios, outcome)
@@ -150,13 +150,13 @@ def test_sslp_agrees_with_the_pyomo_programs(seed):
         assert solver.search(outcome) == pytest.approx(loss, rel=1e-6)
 
 
-def ties(whole_recourse=True):
+def ties(integer_recourse=True):
     """Return a model in which any of three sites serves the scenarios equally well."""
     m = pyo.ConcreteModel("ties")
     m.need = pyo.Param([1, 2, 3], mutable=True, initialize=0.0)
     m.site = pyo.Var([1, 2, 3], within=pyo.Binary)
     m.size = pyo.Var([1, 2, 3], bounds=(0, 10))
-    domain = pyo.NonNegativeIntegers if whole_recourse else pyo.NonNegativeReals
+    domain = pyo.NonNegativeIntegers if integer_recourse else pyo.NonNegativeReals
     m.lost = pyo.Var([1, 2, 3], within=domain)
     m.one = pyo.Constraint(expr=sum(m.site.values()) == 1)
     m.only = pyo.Constraint([1, 2, 3], rule=lambda m, i: m.size[i] <= 10 * m.site[i])
@@ -171,9 +171,9 @@ def ties(whole_recourse=True):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("whole_recourse", [True, False])
-def test_the_search_finds_the_best_of_many_optimal_decisions(method, whole_recourse):
-    solver = Solver(ties(whole_recourse), 1, method)
+@pytest.mark.parametrize("integer_recourse", [True, False])
+def test_search_finds_the_best_of_many_optimal_decisions(method, integer_recourse):
+    solver = Solver(ties(integer_recourse), 1, method)
     assert solver.solve([[4.0, 4.0, 4.0]]) == pytest.approx(5 + 4 + 2 * 3 * 4)
     built = int(np.argmax(solver.found.x[:3]))
     for site in range(3):
@@ -181,7 +181,7 @@ def test_the_search_finds_the_best_of_many_optimal_decisions(method, whole_recou
         outcome[site] = 4.0
         assert solver.search(outcome) == pytest.approx(9)
         if site != built:
-            assert solver.cost_at_hand(outcome) == pytest.approx(5 + 4 + 3 * 4)
+            assert solver.cost_of_decision(outcome) == pytest.approx(5 + 4 + 3 * 4)
 
 
 @pytest.mark.parametrize("method", ["tree", "plain"])
@@ -224,7 +224,7 @@ def random_program(seed):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_way_agrees_with_the_pyomo_programs_on_random_programs(seed):
+def test_every_method_agrees_with_pyomo_on_random_programs(seed):
     model = random_program(seed)
     data = np.random.default_rng([seed, 1]).uniform(0, 3, (4, 3)).round(1)
     value, loss = by_pyomo(model, data[:3], data[3])
@@ -234,7 +234,7 @@ def test_every_way_agrees_with_the_pyomo_programs_on_random_programs(seed):
         assert solver.search(data[3]) == pytest.approx(loss, rel=1e-6, abs=1e-6)
 
 
-def test_a_program_stopped_above_a_cost_is_solved_again_without():
+def test_program_stopped_above_a_cost_can_be_solved_again():
     compiled = compile_model(csg.TwoStageModel(mnv.build()))
     layout = Layout(compiled, 3)
     program = MipProgram(layout, SolveContext())
@@ -250,7 +250,7 @@ def test_a_program_stopped_above_a_cost_is_solved_again_without():
 
 
 @pytest.mark.parametrize("weights", [[0.5, 0.5], [0.9, 0.1], [1.0, 0.0]])
-def test_recourse_that_costs_more_than_a_limit_is_not_looked_for(weights):
+def test_recourse_search_stops_above_a_cost_limit(weights):
     compiled = compile_model(csg.TwoStageModel(sslp.build(3, 8)))
     recourse = ScenarioRecourse(compiled, SolveContext())
     blocks, decision = evaluate(compiled, sslp.scenarios(2, 8)), np.array([1.0, 1, 0])
@@ -263,14 +263,14 @@ def test_recourse_that_costs_more_than_a_limit_is_not_looked_for(weights):
     assert recourse.solve(blocks, decision).bound == pytest.approx(costs)
 
 
-def test_the_rule_grows_a_tree_for_few_first_stage_integers(monkeypatch):
-    assert Solver(mnv.build(), 1).strategy.uses_tree
-    assert not Solver(zoo.piecewise(), 1).strategy.uses_tree
+def test_tree_is_used_for_few_first_stage_integers(monkeypatch):
+    assert Solver(mnv.build(), 1).solver.uses_tree
+    assert not Solver(zoo.piecewise(), 1).solver.uses_tree
     monkeypatch.setattr(integer_solver, "_MAX_INTEGERS", 5)
-    assert not Solver(mnv.build(), 1).strategy.uses_tree
+    assert not Solver(mnv.build(), 1).solver.uses_tree
 
 
-def test_a_relaxation_that_rounds_is_enough():
+def test_integral_relaxation_needs_no_branching():
     rng = np.random.default_rng(0)
     solver = Solver(cvar_portfolio.build(), 3)
     solver.solve(rng.normal(0, 0.02, (3, 10)))
@@ -279,13 +279,13 @@ def test_a_relaxation_that_rounds_is_enough():
     assert solver.stats.nodes == 0
 
 
-def test_a_switch_that_can_be_on_at_no_cost_takes_no_program(monkeypatch):
+def test_zero_cost_binary_is_branched_on_without_an_lp(monkeypatch):
     returns = np.random.default_rng(6).normal(0, 0.02, (40, 10))
     outcome = np.random.default_rng(7).normal(0, 0.02, 10)
     quick, slow = (Solver(cvar_portfolio.build(), 40, "tree") for _ in range(2))
     found = quick.solve(returns), quick.search(outcome)
 
-    monkeypatch.setattr(Rounder, "move_column", lambda *given: [None, None])
+    monkeypatch.setattr(Rounder, "move_column", lambda *args: [None, None])
 
     assert slow.solve(returns) == pytest.approx(found[0], abs=1e-10)
     assert slow.search(outcome) == pytest.approx(found[1], abs=1e-8)
@@ -293,7 +293,7 @@ def test_a_switch_that_can_be_on_at_no_cost_takes_no_program(monkeypatch):
     assert quick.stats.solves < slow.stats.solves
 
 
-def test_a_tree_over_its_budget_leaves_the_rest_to_highs(monkeypatch):
+def test_highs_takes_over_if_the_tree_exceeds_its_budget(monkeypatch):
     model = mnv.build()
     scenarios, outcome = mnv.sample(2, seed=1)[1], mnv.sample(1, seed=2)[1][0]
     whole = Solver(model, 2)
@@ -306,7 +306,7 @@ def test_a_tree_over_its_budget_leaves_the_rest_to_highs(monkeypatch):
     assert stopped.search(outcome) == pytest.approx(loss, rel=1e-7)
 
 
-def test_many_searches_follow_one_solve_in_any_order():
+def test_searches_after_one_solve_do_not_depend_on_order():
     model = mnv.build()
     _, demands = mnv.sample(6, seed=3)
     solver, other = Solver(model, 3), Solver(model, 3)
@@ -318,7 +318,7 @@ def test_many_searches_follow_one_solve_in_any_order():
 
 
 def incomplete():
-    """Return a model whose recourse cannot answer every need."""
+    """Return a model without complete recourse."""
     m = pyo.ConcreteModel("incomplete")
     m.need = pyo.Param(mutable=True, initialize=1.0)
     m.made = pyo.Var(within=pyo.NonNegativeIntegers, bounds=(0, 3))
@@ -330,7 +330,7 @@ def incomplete():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_infeasible_case_is_told_and_the_next_one_solved(method):
+def test_infeasible_case_raises_and_the_next_is_solved(method):
     solver = Solver(incomplete(), 1, method)
     assert solver.solve([[4.5]]) == 3 + 2 * 2
     with pytest.raises(SolverTrouble) as trouble:
@@ -343,7 +343,7 @@ def test_an_infeasible_case_is_told_and_the_next_one_solved(method):
     assert solver.search([2.0]) == 1 + 2
 
 
-def test_cases_without_an_answer_leave_the_others_of_a_batch_theirs():
+def test_infeasible_cases_do_not_affect_the_rest_of_a_batch():
     oracle = csg.Oracle(incomplete())
     needs, outcomes = [[[4.5]], [[7.0]], [[1.0]], [[1.0]]], [[2.0], [2.0], [6.0], [2.0]]
     losses = oracle.loss(needs, outcomes, on_error="record")
@@ -358,7 +358,7 @@ def test_cases_without_an_answer_leave_the_others_of_a_batch_theirs():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_whole_points_that_do_not_exist_between_relaxed_ones_are_infeasible(method):
+def test_infeasible_with_a_feasible_relaxation(method):
     m = pyo.ConcreteModel("between")
     m.w = pyo.Param(mutable=True, initialize=0.0)
     m.y = pyo.Var(within=pyo.NonNegativeIntegers, bounds=(0, 5))
@@ -374,7 +374,7 @@ def test_whole_points_that_do_not_exist_between_relaxed_ones_are_infeasible(meth
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_an_unbounded_program_is_told(method):
+def test_unbounded_program_raises(method):
     m = pyo.ConcreteModel("unbounded")
     m.w = pyo.Param(mutable=True, initialize=0.0)
     m.y = pyo.Var(within=pyo.Integers)
@@ -388,7 +388,7 @@ def test_an_unbounded_program_is_told(method):
 
 
 @pytest.mark.parametrize("method", ["tree", "plain"])
-def test_a_time_limit_comes_through_and_holds_for_each_case(method):
+def test_time_limit_holds_for_each_case(method):
     model, demands = mnv.build(), mnv.sample(30, seed=0)[1]
     hurried = Solver(model, 30, method, time_limit=0.05)
     for _ in range(2):
@@ -400,7 +400,7 @@ def test_a_time_limit_comes_through_and_holds_for_each_case(method):
         patient.solve([demand])
 
 
-def test_with_a_gap_the_bound_is_proven_and_the_value_reached():
+def test_gap_separates_value_and_bound():
     model, demands = mnv.build(), mnv.sample(6, seed=5)[1]
     exact, loose = Solver(model, 6), Solver(model, 6, mip_rel_gap=0.02)
     value = exact.solve(demands)
@@ -411,7 +411,7 @@ def test_with_a_gap_the_bound_is_proven_and_the_value_reached():
     assert exact.found.bound == pytest.approx(exact.found.value, rel=1e-8)
 
 
-def test_the_value_is_what_the_returned_point_costs_and_its_integers_are_whole():
+def test_value_is_the_cost_of_an_integral_point():
     solver = Solver(mnv.build(), 4)
     solver.solve(mnv.sample(4, seed=8)[1])
     layout = Layout(solver.compiled, 4)
@@ -421,7 +421,7 @@ def test_the_value_is_what_the_returned_point_costs_and_its_integers_are_whole()
     assert (x[layout.integer] == np.rint(x[layout.integer])).all()
 
 
-def test_a_point_that_breaks_the_cut_is_no_label():
+def test_point_that_violates_the_cut_is_an_error():
     solver = Solver(zoo.integers(), 2)
     value = solver.solve([[7.3, 5.1], [2.2, 8.7]])
     arrays = Layout(solver.compiled, 2).arrays(solver.blocks, solver.weights)
@@ -432,7 +432,7 @@ def test_a_point_that_breaks_the_cut_is_no_label():
         check_cut(arrays, solver.found.x, value + 1e-3)
 
 
-def test_the_cut_is_one_row_more_over_the_columns_of_the_scenarios():
+def test_cut_is_one_more_row_over_the_scenario_columns():
     compiled = compile_model(csg.TwoStageModel(zoo.integers()))
     base = SearchLayout(compiled, 2)
     layout = CutLayout(base)
@@ -450,15 +450,15 @@ def test_the_cut_is_one_row_more_over_the_columns_of_the_scenarios():
     assert cost_tolerance(1000.0) == pytest.approx(1e-6)
 
 
-def test_a_tree_that_a_limit_stopped_gives_no_label(monkeypatch):
-    """Though it may have a point, and a face that the point is on."""
-    grow, grown_to = FirstStageTree.grow, []
+def test_tree_stopped_by_a_limit_gives_no_loss(monkeypatch):
+    """Even if it has an incumbent on an optimal face."""
+    grow, regions = FirstStageTree.grow, []
 
-    def stopped(self, *given):
-        grown = grow(self, *given)
-        grown.stopped = SolverTrouble("time limit")
-        grown_to.append(grown.regions)
-        return grown
+    def stopped(self, *args):
+        result = grow(self, *args)
+        result.stopped = SolverTrouble("time limit")
+        regions.append(result.regions)
+        return result
 
     monkeypatch.setattr(FirstStageTree, "grow", stopped)
     _, outcomes = cvar_portfolio.sample(20 * 41, seed=0)
@@ -467,8 +467,8 @@ def test_a_tree_that_a_limit_stopped_gives_no_label(monkeypatch):
 
     losses = oracle.loss(drawn[:, :40], drawn[:, 40], on_error="record", progress=False)
 
-    assert any(len(r) == 1 and r[0].duals is not None for r in grown_to)
-    assert 0 < len(oracle.failures) == len(grown_to) < 20
+    assert any(len(r) == 1 and r[0].duals is not None for r in regions)
+    assert 0 < len(oracle.failures) == len(regions) < 20
     assert np.flatnonzero(np.isnan(losses)).tolist() == [
         e.case for e in oracle.failures
     ]

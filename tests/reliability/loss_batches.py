@@ -1,4 +1,4 @@
-"""Batch after batch of CEP1 labels in one process: bits, memory and CPU time."""
+"""Many batches of CEP1 losses in one process: exact bits, memory and CPU time."""
 
 import os
 import time
@@ -10,26 +10,26 @@ import pyomo_csg as csg
 from models import cep1
 from tests.benchmarks.oracle import pairs
 
-SIZE = 500  # labels a batch
+SIZE = 500  # losses per batch
 
 
 @cache
-def known():
-    """Return scenarios (n, 5, p) and outcomes (n, p), of which batches are drawn."""
+def pool():
+    """Return scenarios (n, 5, p) and outcomes (n, p) to draw batches from."""
     return pairs(cep1, 2000, 5)
 
 
 def cases(number):
     """Return the scenarios (SIZE, 5, p) and outcomes (SIZE, p) of a batch."""
     rng = np.random.default_rng(number)
-    scenarios, outcomes = known()
+    scenarios, outcomes = pool()
     rows = rng.integers(len(scenarios), size=SIZE)
     factors = rng.uniform(0.98, 1.02, scenarios[rows].shape)
     return scenarios[rows] * factors, outcomes[rows]
 
 
 def labels(oracle, number, order=None, **options):
-    """Return the losses (SIZE,) of a batch, asked in an order of its cases."""
+    """Return the losses (SIZE,) of a batch, computed in a given order of its cases."""
     order = np.arange(SIZE) if order is None else order
     scenarios, outcomes = cases(number)
     losses = np.empty(SIZE)
@@ -40,7 +40,7 @@ def labels(oracle, number, order=None, **options):
 
 
 def run(oracle, numbers, shuffled=False, **options):
-    """Label batches; return losses by their number, CPU seconds and resident bytes."""
+    """Return losses by batch number, CPU seconds and resident bytes."""
     rng = np.random.default_rng(7)
     found, seconds, resident = {}, [], []
     for number in numbers:
@@ -54,17 +54,17 @@ def run(oracle, numbers, shuffled=False, **options):
 
 @cache
 def own_oracle():
-    """Return an oracle that this process makes once."""
+    """Return this process's oracle."""
     return csg.Oracle(cep1.build())
 
 
 def seconds_of(number, options):
-    """Return the CPU seconds of a batch by this process's own oracle."""
+    """Return the CPU seconds of a batch on this process's oracle."""
     _, (seconds,), _ = run(own_oracle(), [number], **options)
     return seconds
 
 
 def resident_bytes():
-    """Return the memory of this process that is not swapped out, by Linux."""
+    """Return the resident memory of this process (Linux)."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
