@@ -27,7 +27,7 @@ from pyomo_csg.evaluation.tables import (
 )
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages.inputs import decision_vector
-from pyomo_csg.transform.recourse import refuse_infeasible
+from pyomo_csg.transform.recourse import check_feasible
 
 logger = logging.getLogger(__name__)
 
@@ -204,7 +204,7 @@ def _run_policy(policy: Any, case: Case, number: int, exact: Oracle) -> Record:
         raise DataError("Cannot evaluate", [found])
     try:
         vector = decision_vector(exact.two_stage, decision)
-        refuse_infeasible(exact.two_stage, vector.tolist())
+        check_feasible(exact.two_stage, vector.tolist())
     except DataError as error:
         return replace(record, failure="; ".join(error.problems))
     cost = _expected_cost(exact, vector, case)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyomo.common.config import ConfigDict, ConfigValue, document_class_CONFIG
+from pyomo.common.config import document_class_CONFIG
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.inputs import scenario_array, weight_vector
-from pyomo_csg.transform.program import Program, ProgramTransformation
+from pyomo_csg.transform.program import (
+    Program,
+    ProgramTransformation,
+    check_scenarios,
+    data_options,
+)
 from pyomo_csg.validation import Problems
 
 
@@ -26,9 +30,9 @@ class ExtensiveForm(ProgramTransformation):
         min   h(y) + sum_k w_k q(y, z_k, zeta_k)
         s.t.  y in Y,  z_k in Z(y, zeta_k)  for k = 1..K
 
-    First-stage variables keep their names at the root. Scenario k stands in the Block
-    ``scenario[k]``, k from 1, with the names that the model has; its uncertain Params
-    are there too and stay mutable.
+    First-stage variables keep their names at the root. The Block ``scenario[k]``, k from
+    1, holds scenario k under the names of the model, with its uncertain Params, which
+    stay mutable.
 
     Examples
     --------
@@ -44,27 +48,13 @@ class ExtensiveForm(ProgramTransformation):
     14.0
     """
 
-    CONFIG = ConfigDict("csg.extensive_form")
-    CONFIG.declare(
-        "scenarios",
-        ConfigValue(
-            description="The scenarios: an array (K, p), or a DataFrame with a column "
-            "for each uncertain number by its Pyomo name."
-        ),
-    )
-    CONFIG.declare(
-        "weights",
-        ConfigValue(description="K weights that sum to 1. Default: 1/K each."),
-    )
+    CONFIG = data_options("csg.extensive_form", "scenarios", "weights")
 
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self._config(kwds)
         two_stage = TwoStageModel(model)
         problems = Problems(f"The data does not fit '{model.name}'")
-        scenarios = problems.check(
-            "scenarios", scenario_array, two_stage, config.scenarios
-        )
-        weights = problems.check("weights", weight_vector, config.weights, scenarios)
+        scenarios, weights = check_scenarios(problems, two_stage, config)
         problems.raise_any()
         with Program(two_stage) as program:
             program.add_scenarios(scenarios, weights)

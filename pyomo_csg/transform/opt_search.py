@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyomo.common.config import (
-    ConfigDict,
-    ConfigValue,
-    NonNegativeFloat,
-    document_class_CONFIG,
-)
+from pyomo.common.config import ConfigValue, NonNegativeFloat, document_class_CONFIG
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.constraint import Constraint
 from pyomo.core.base.objective import maximize
@@ -18,13 +13,17 @@ from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.inputs import (
-    outcome_vector,
-    scenario_array,
-    weight_vector,
+from pyomo_csg.stages.inputs import outcome_vector
+from pyomo_csg.transform.program import (
+    Program,
+    ProgramTransformation,
+    check_scenarios,
+    data_options,
 )
-from pyomo_csg.transform.program import Program, ProgramTransformation
 from pyomo_csg.validation import Problems
+
+_VALUE = "give the optimal value of csg.extensive_form on the same scenarios"
+_TOLERANCE = "give a number such as 1e-9"
 
 
 @TransformationFactory.register(
@@ -40,10 +39,10 @@ class OptSearch(ProgramTransformation):
         s.t.  h(y) + sum_k w_k q(y, z_k, zeta_k) <= v + tolerance * max(1, |v|)
               y in Y,  z in Z(y, omega),  z_k in Z(y, zeta_k)  for k = 1..K
 
-    The scenarios stand in ``scenario[k]`` as in the extensive form, the recourse to the
-    outcome in the Block ``outcome``, the optimality cut in ``csg.optimality_cut`` with
-    the mutable Param ``csg.cut_bound`` on its right. A model that is maximised stays so:
-    the cut is then a lower bound.
+    The Blocks ``scenario[k]`` hold the scenarios as in the extensive form; the Block
+    ``outcome`` holds the recourse to the outcome. ``csg.optimality_cut`` is the cut, with
+    the mutable Param ``csg.cut_bound`` as its bound. If the model is maximized, the cut
+    is a lower bound.
 
     Examples
     --------
@@ -57,21 +56,7 @@ class OptSearch(ProgramTransformation):
     -0.500
     """
 
-    CONFIG = ConfigDict("csg.opt_search")
-    CONFIG.declare(
-        "scenarios",
-        ConfigValue(
-            description="The scenarios: an array (K, p), or a DataFrame with a column "
-            "for each uncertain number by its Pyomo name."
-        ),
-    )
-    CONFIG.declare(
-        "outcome",
-        ConfigValue(
-            description="What happened: p numbers, or a mapping or Series from Pyomo "
-            "name to number."
-        ),
-    )
+    CONFIG = data_options("csg.opt_search", "scenarios", "weights", "outcome")
     CONFIG.declare(
         "optimal_value",
         ConfigValue(
@@ -88,24 +73,15 @@ class OptSearch(ProgramTransformation):
             "max(1, |optimal_value|).",
         ),
     )
-    CONFIG.declare(
-        "weights",
-        ConfigValue(description="K weights that sum to 1. Default: 1/K each."),
-    )
 
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self._config(kwds)
         two_stage = TwoStageModel(model)
         problems = Problems(f"The data does not fit '{model.name}'")
-        scenarios = problems.check(
-            "scenarios", scenario_array, two_stage, config.scenarios
-        )
-        weights = problems.check("weights", weight_vector, config.weights, scenarios)
+        scenarios, weights = check_scenarios(problems, two_stage, config)
         outcome = problems.check("outcome", outcome_vector, two_stage, config.outcome)
-        value = problems.check(
-            "optimal_value", _finite, "optimal_value", config.optimal_value
-        )
-        tolerance = problems.check("tolerance", _finite, "tolerance", config.tolerance)
+        value = problems.check("optimal_value", _finite, config.optimal_value, _VALUE)
+        tolerance = problems.check("tolerance", _finite, config.tolerance, _TOLERANCE)
         problems.raise_any()
         sense = two_stage.sense
         with Program(two_stage) as program:
@@ -120,15 +96,12 @@ class OptSearch(ProgramTransformation):
             program.optimize(program.outcome_cost())
 
 
-def _finite(name: str, value: Any) -> float:
+def _finite(value: Any, remedy: str) -> float:
+    """Return a finite number, or raise a DataError with the remedy."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = float("nan")
     if abs(number) < float("inf"):
         return number
-    hint = {
-        "optimal_value": "give the optimal value of csg.extensive_form on the same scenarios",
-        "tolerance": "give a number such as 1e-9",
-    }
-    raise DataError("The cut needs a bound", [f"it is {value!r}; {hint[name]}"])
+    raise DataError("The cut needs a bound", [f"it is {value!r}; {remedy}"])

@@ -1,4 +1,7 @@
-"""The frame of the three programs: first stage at the root, recourse in blocks."""
+"""What the three transformations share: options, and a program in the making.
+
+The first stage stays at the root of the model; each copy of the recourse has a Block.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyomo.common.config import ConfigDict
+from pyomo.common.config import ConfigDict, ConfigValue
 from pyomo.common.gc_manager import PauseGC
 from pyomo.core.base.block import Block
 from pyomo.core.base.expression import Expression
@@ -19,37 +22,67 @@ from pyomo.core.expr.numvalue import polynomial_degree
 from pyomo_csg.errors import DataError, ModelError
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.annotation import check_constructed
+from pyomo_csg.stages.inputs import scenario_array, weight_vector
 from pyomo_csg.transform.recourse_copy import RecoursePart, RecourseRemoval
+from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
     from typing import Self
 
+_NAMES = ("scenario", "outcome", "csg")  # of the Blocks that a program adds
+_DESCRIPTIONS = {
+    "scenarios": "The scenarios: an array (K, p), or a DataFrame with a column for each "
+    "uncertain number by its Pyomo name.",
+    "weights": "K weights that sum to 1. Default: 1/K each.",
+    "outcome": "What happened: p numbers, or a mapping or Series from Pyomo name to "
+    "number.",
+    "decision": "The first-stage decision: s numbers, or a mapping or Series from Pyomo "
+    "name to number.",
+}
+
+
+def data_options(transformation: str, *names: str) -> ConfigDict:
+    """Return the options of a transformation that hold scenarios, outcomes and so on."""
+    options = ConfigDict(transformation)
+    for name in names:
+        options.declare(name, ConfigValue(description=_DESCRIPTIONS[name]))
+    return options
+
+
+def check_scenarios(
+    problems: Problems, two_stage: TwoStageModel, config: Any
+) -> tuple[Any, Any]:
+    """Return the scenarios and weights among the options; record their problems."""
+    scenarios = problems.check("scenarios", scenario_array, two_stage, config.scenarios)
+    weights = problems.check("weights", weight_vector, config.weights, scenarios)
+    return scenarios, weights
+
 
 class ProgramTransformation(Transformation):
-    """A transformation that speaks for itself where Pyomo's own would fail."""
+    """Base of the transformations: errors in plain words for models and options."""
 
     CONFIG: ConfigDict
 
     def apply_to(self, model: Any, **kwds: Any) -> None:
-        """Turn the model, in place, into the program."""
+        """Transform the model in place."""
         check_constructed(model)
         super().apply_to(model, **kwds)
 
     def create_using(self, model: Any, **kwds: Any) -> Any:
-        """Return the program, made of a clone of the model."""
+        """Return the program, built on a clone of the model."""
         check_constructed(model)
         return super().create_using(model, **kwds)
 
     def _config(self, kwds: dict[str, Any]) -> Any:
-        """Return the options, or raise a DataError that names what is off."""
-        known, problems = list(self.CONFIG), []
+        """Return the options, or raise a DataError that names those that are wrong."""
+        known = list(self.CONFIG)
+        problems = Problems("The options do not fit")
         for name in kwds:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"give {known}"
-                problems.append(f"there is no option '{name}'; {hint}")
-        if problems:
-            raise DataError("The options do not fit", problems)
+                problems.add(f"there is no option '{name}'; {hint}")
+        problems.raise_any()
         try:
             return self.CONFIG(kwds)
         except ValueError as error:
@@ -57,27 +90,18 @@ class ProgramTransformation(Transformation):
             raise DataError("The options do not fit", [found]) from None
 
 
-_NAMES = ("scenario", "outcome", "csg")
-
-
 class Program:
-    """Turns a model, in place, into a program on given scenarios and outcomes.
+    """A model that is turned, in place, into a program on scenarios and outcomes.
 
-    What is ours and not the user's stands in the Block ``csg``: ``first_stage_cost``,
-    for the scenarios ``weight[k]`` and ``recourse_cost[k]``, for an outcome
-    ``outcome_cost``. The objective keeps its name and place.
-
-    Use it in a ``with`` statement: if something fails in it, what was added to the model
-    is taken away again.
-
-    Parameters
-    ----------
-    two_stage : TwoStageModel
-        A view of the model to change, spent afterwards.
+    The Block ``csg`` holds what is added besides the copies of the recourse:
+    ``first_stage_cost``, ``weight[k]`` and ``recourse_cost[k]`` of the scenarios, and
+    ``outcome_cost``. The objective keeps its name and place. Use it in a ``with``
+    statement, which removes the added Blocks after an error. The TwoStageModel is no
+    longer valid afterwards.
     """
 
     def __init__(self, two_stage: TwoStageModel):
-        _refuse_taken_names(two_stage)
+        _check_names(two_stage)
         self._two_stage = two_stage
         self._model = two_stage.model
         self._recourse = RecoursePart(two_stage)
@@ -97,7 +121,7 @@ class Program:
     def add_scenarios(self, scenarios: np.ndarray, weights: np.ndarray) -> None:
         """Copy the recourse into ``scenario[k]`` for each scenario."""
         numbers = self.csg.scenarios = RangeSet(len(scenarios))
-        # Of p*(x*y), p being mutable, Pyomo's standard_repn makes no quadratic term.
+        # Pyomo's standard_repn finds no quadratic term in p*(x*y) if p is mutable.
         linear = polynomial_degree(self._two_stage.recourse_cost) in (0, 1)
         self.csg.weight = Param(
             numbers,
@@ -128,15 +152,15 @@ class Program:
         return self.csg.first_stage_cost + self.csg.outcome_cost
 
     def optimize(self, cost: Any) -> None:
-        """Give the model's own objective its new expression; remove the original."""
+        """Set the objective to a cost, and remove the original recourse."""
         self._two_stage.objective.set_value(cost)
         self._original.run()
 
 
-def _refuse_taken_names(two_stage: TwoStageModel) -> None:
+def _check_names(two_stage: TwoStageModel) -> None:
     taken = [
-        f"{found.ctype.__name__} '{found.name}' has a name that the program needs for "
-        "itself; rename it"
+        f"{found.ctype.__name__} '{found.name}' has a name that the program needs; "
+        "rename it"
         for name in _NAMES
         if (found := two_stage.model.component(name)) is not None
     ]

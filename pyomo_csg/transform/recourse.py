@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pyomo.common.config import ConfigDict, ConfigValue, document_class_CONFIG
+from pyomo.common.config import document_class_CONFIG
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.sos import SOSConstraint
 from pyomo.core.base.transformation import TransformationFactory
@@ -15,7 +15,7 @@ from pyomo.core.expr.visitor import replace_expressions
 from pyomo_csg.errors import DataError
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import decision_vector, outcome_vector
-from pyomo_csg.transform.program import Program, ProgramTransformation
+from pyomo_csg.transform.program import Program, ProgramTransformation, data_options
 from pyomo_csg.validation import Problems
 
 _TOLERANCE = 1e-6
@@ -33,9 +33,9 @@ class Recourse(ProgramTransformation):
         h(y) + min  q(y, z, omega)
                s.t. z in Z(y, omega)
 
-    The first-stage variables stand at the root, fixed at the decision; the recourse in
-    the Block ``outcome``. The first-stage constraints hold by then, or an error says
-    which does not, and are deactivated: as rows of constants they would trouble solvers.
+    The first-stage variables stay at the root, fixed at the decision; the Block
+    ``outcome`` holds the recourse. The decision must satisfy the first-stage constraints.
+    They are then deactivated, because some solvers reject constraints without variables.
 
     Examples
     --------
@@ -49,21 +49,7 @@ class Recourse(ProgramTransformation):
     (12.0, 8.0)
     """
 
-    CONFIG = ConfigDict("csg.recourse")
-    CONFIG.declare(
-        "decision",
-        ConfigValue(
-            description="The first-stage decision: s numbers, or a mapping or Series "
-            "from Pyomo name to number."
-        ),
-    )
-    CONFIG.declare(
-        "outcome",
-        ConfigValue(
-            description="What happened: p numbers, or a mapping or Series from Pyomo "
-            "name to number."
-        ),
-    )
+    CONFIG = data_options("csg.recourse", "decision", "outcome")
 
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self._config(kwds)
@@ -74,7 +60,7 @@ class Recourse(ProgramTransformation):
         )
         outcome = problems.check("outcome", outcome_vector, two_stage, config.outcome)
         if decision is not None:
-            problems.check("decision", refuse_infeasible, two_stage, decision.tolist())
+            problems.check("decision", check_feasible, two_stage, decision.tolist())
         problems.raise_any()
         with Program(two_stage) as program:
             program.add_outcome(outcome)
@@ -87,18 +73,20 @@ class Recourse(ProgramTransformation):
             con.deactivate()
 
 
-def refuse_infeasible(two_stage: TwoStageModel, decision: list[float]) -> None:
-    """Raise if the decision breaks a bound, a fixing or a constraint of the first stage."""
+def check_feasible(two_stage: TwoStageModel, decision: list[float]) -> None:
+    """Raise if a decision violates a first-stage bound, fixed value or constraint."""
     variables = two_stage.first_stage_variables
     problems = [
         f"'{v.name}' is {x:g}, but it is {rule}"
         for v, x in zip(variables, decision, strict=True)
-        for rule in _broken_rules(two_stage, v, x)
+        for rule in _violated_bounds(two_stage, v, x)
     ]
-    placed = {id(v): x for v, x in zip(variables, decision, strict=True)}
+    values = {id(v): x for v, x in zip(variables, decision, strict=True)}
     for con in two_stage.first_stage_constraints:
-        broken = _broken_set if con.ctype is SOSConstraint else _broken_constraint
-        if found := broken(con, placed):
+        violation = (
+            _sos_violation if con.ctype is SOSConstraint else _constraint_violation
+        )
+        if found := violation(con, values):
             problems.append(
                 f"it breaks the first-stage constraint '{con.name}': {found}"
             )
@@ -106,7 +94,7 @@ def refuse_infeasible(two_stage: TwoStageModel, decision: list[float]) -> None:
         raise DataError("The decision is not feasible", problems)
 
 
-def _broken_rules(two_stage: TwoStageModel, v: Any, x: float) -> Iterator[str]:
+def _violated_bounds(two_stage: TwoStageModel, v: Any, x: float) -> Iterator[str]:
     if v.fixed and _outside(x, v.value, v.value):
         yield f"fixed at {v.value:g}"
     moves = two_stage.uncertainty.touches
@@ -116,9 +104,9 @@ def _broken_rules(two_stage: TwoStageModel, v: Any, x: float) -> Iterator[str]:
         yield f"bounded by ({lower}, {upper})"
 
 
-def _broken_constraint(con: Any, placed: dict[int, float]) -> str | None:
+def _constraint_violation(con: Any, values: dict[int, float]) -> str | None:
     try:
-        body = value(replace_expressions(con.body, placed))
+        body = value(replace_expressions(con.body, values))
     except (ValueError, ZeroDivisionError, OverflowError) as error:
         return f"{con.expr} cannot be evaluated ({error})"
     if _outside(body, value(con.lower), value(con.upper)):
@@ -126,11 +114,11 @@ def _broken_constraint(con: Any, placed: dict[int, float]) -> str | None:
     return None
 
 
-def _broken_set(sos: Any, placed: dict[int, float]) -> str | None:
+def _sos_violation(sos: Any, values: dict[int, float]) -> str | None:
     ordered = sorted(sos.get_items(), key=lambda item: item[1])
-    used = [k for k, (v, _) in enumerate(ordered) if abs(placed[id(v)]) > _TOLERANCE]
+    used = [k for k, (v, _) in enumerate(ordered) if abs(values[id(v)]) > _TOLERANCE]
     if used and used[-1] - used[0] >= sos.level:
-        return f"at most {sos.level} neighbours may differ from 0"
+        return f"at most {sos.level} neighbors may differ from 0"
     return None
 
 

@@ -171,7 +171,7 @@ def test_a_decision_must_keep_special_ordered_sets_and_stay_where_rows_are_defin
     with pytest.raises(csg.DataError) as error:
         transform("recourse", m, decision=[1, 1, 1, 0], outcome=[3])
     assert "'log': log(y[3])  <=  2 cannot be evaluated" in str(error.value)
-    assert "'one': at most 1 neighbours may differ from 0" in str(error.value)
+    assert "'one': at most 1 neighbors may differ from 0" in str(error.value)
 
 
 def test_what_is_wrong_with_several_options_is_said_at_once():
