@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyomo_csg.policy.estimator import ScenarioGenerator
     from pyomo_csg.policy.fit import fit
     from pyomo_csg.policy.policy import Policy
-    from pyomo_csg.policy.saving import load
+    from pyomo_csg.policy.policy_file import load
     from pyomo_csg.solve import Oracle, Solution
 
 __version__ = "0.1.0"
@@ -70,7 +70,7 @@ _LATER = {
     "Solution": "solve",
     "evaluate": "evaluation",
     "fit": "policy.fit",
-    "load": "policy.saving",
+    "load": "policy.policy_file",
 }
 
 

@@ -105,9 +105,8 @@ class FileFormat:
         try:
             with safetensors.safe_open(path, framework="numpy") as file:
                 stored = json.loads(file.metadata()[self.name])
-                arrays = as_arrays(
-                    {name: file.get_tensor(name) for name in file.keys()}
-                )
+                names = file.keys()
+                arrays = as_arrays({name: file.get_tensor(name) for name in names})
             header, version = stored["header"], stored["version"]
             body = {"version": version, "header": header}
             is_intact = stored["checksum"] == _checksum(body, arrays)

@@ -1,6 +1,5 @@
 """Policies in files: the same after a trip to another process, refused when off."""
 
-import json
 import os
 import stat
 import subprocess
@@ -19,9 +18,9 @@ import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
 from pyomo_csg.learn.fit_result import FitResult
 from pyomo_csg.learn.networks.task_nets import Constant, LocationScaleHead
-from pyomo_csg.policy import saving
 from pyomo_csg.policy.policy import Policy
-from pyomo_csg.policy.saving import load
+from pyomo_csg.policy.policy_file import _POLICY, load
+from tests.reliability import forged_files
 from tests.test_policy import learned_for, machines, papers, portfolio
 
 CASES = {
@@ -70,21 +69,12 @@ def refusal(path, model=None, **options):
     return str(error.value)
 
 
-def header_of(path):
-    """Return the header of a file, and its tensors."""
-    with safetensors.safe_open(path, "pt") as file:
-        header = json.loads(file.metadata()[saving._KEY])
-        return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-
-
-def forge(path, change=None, tensors=None):
-    """Write a file that is sound but for what is changed in its header or content."""
-    header, found = header_of(path)
-    found.update(tensors or {})
+def forge(path, change=None, arrays=None):
+    """Change what a file says or holds, and give it the right checksum."""
+    stored, found = forged_files.parse(path)
     if change is not None:
-        change(header)
-    header["checksum"] = saving._checksum(header["content"], found)
-    safetensors.torch.save_file(found, path, {saving._KEY: json.dumps(header)})
+        change(stored)
+    path.write_bytes(forged_files.forge(_POLICY, stored, {**found, **(arrays or {})}))
 
 
 def test_a_fresh_process_generates_the_same_scenarios_to_the_last_bit(tmp_path):
@@ -98,7 +88,7 @@ def test_a_fresh_process_generates_the_same_scenarios_to_the_last_bit(tmp_path):
         import importlib
         import numpy as np
         import torch
-        from pyomo_csg.policy.saving import load
+        from pyomo_csg.policy.policy_file import load
 
         torch.set_num_threads(1)
         found = {}
@@ -219,11 +209,11 @@ def test_a_missing_file_and_files_of_other_kinds_are_refused(tmp_path):
     other = tmp_path / "other"
     for data in (b"", b"PK\x03\x04", b"\xff" * 5000, os.urandom(5000)):
         other.write_bytes(data)
-        assert "not a policy's file" in refusal(other)
+        assert "not a pyomo_csg policy file" in refusal(other)
     safetensors.torch.save_file({"weight": torch.zeros(3)}, other)
-    assert "not a policy's file" in refusal(other)
+    assert "not a pyomo_csg policy file" in refusal(other)
     torch.save({"weight": torch.zeros(3)}, other)
-    assert "not a policy's file" in refusal(other)
+    assert "not a pyomo_csg policy file" in refusal(other)
 
 
 def test_a_file_cut_short_anywhere_is_refused(saved):
@@ -253,16 +243,16 @@ def test_a_byte_changed_anywhere_is_found(saved):
 
 def test_a_later_format_asks_for_a_newer_package(saved):
     _, path = saved
-    forge(path, lambda header: header.update(format=saving.FORMAT + 1))
-    assert "knows up to 1; install a newer one" in refusal(path)
+    forge(path, lambda header: header.update(version=2))
+    assert "reads up to 1; install a newer pyomo_csg" in refusal(path)
 
 
 def test_another_model_is_refused_with_the_names_that_differ(saved):
     _, path = saved
     text = refusal(path, newsvendor.build())
-    assert "learned for another model than 'newsvendor'" in text
-    assert "uncertain Params of the file, not of the model: 'demand[1]'" in text
-    assert "first-stage variables of the model, not of the file: 'order'" in text
+    assert "belongs to another model than 'newsvendor'" in text
+    assert "uncertain Params in the file but not in the model: 'demand[1]'" in text
+    assert "first-stage variables in the model but not in the file: 'order'" in text
     model = cep1.build()
     csg.annotate(
         model,
@@ -305,9 +295,9 @@ def save_within(tmp_path):
 def test_a_model_of_narrower_domains_is_refused(save_within, file, model, told):
     text = " ".join(refusal(save_within(file), papers_within(model)).split())
 
-    assert "learned for another model than 'newsvendor'" in text
+    assert "belongs to another model than 'newsvendor'" in text
     assert "uncertain Param 'demand' is within" in text and told in text
-    assert "or fit anew" in text
+    assert "or fit again" in text
 
 
 @pytest.mark.parametrize("domain", [pyo.NonNegativeReals, pyo.PositiveReals, pyo.Reals])
@@ -332,13 +322,11 @@ def test_a_file_of_a_newer_package_is_taken_with_a_warning(
     saved, caplog, version, told
 ):
     _, path = saved
-    forge(
-        path, lambda header: header["content"].update(versions={"pyomo-csg": version})
-    )
+    forge(path, lambda header: header["header"].update(versions={"pyomo-csg": version}))
 
     load(path, cep1.build())
 
-    assert ("was written by pyomo-csg 99.0, and this is" in caplog.text) == told
+    assert ("was written by pyomo-csg 99.0, but this is" in caplog.text) == told
 
 
 def test_a_model_with_other_data_is_taken(saved):
@@ -355,13 +343,13 @@ def test_a_model_with_other_data_is_taken(saved):
 @pytest.mark.parametrize(
     ("place", "value", "found"),
     [
-        (("scenarios",), 4, "gives 5 scenarios, not 4"),
-        (("scenarios",), "5", "no sound 'scenarios'"),
-        (("method",), None, "no sound 'method'"),
-        (("context_shape",), [10**9, 4], "not credible"),
+        (("scenarios",), 4, "generates 5 scenarios, not 4"),
+        (("scenarios",), "5", "no valid 'scenarios'"),
+        (("method",), None, "no valid 'method'"),
+        (("context_shape",), [10**9, 4], "not plausible"),
         (("context_shape",), [3], "not 3 different names"),
-        (("context_shape",), [-4], "not credible"),
-        (("context_shape",), [], "not credible"),
+        (("context_shape",), [-4], "not plausible"),
+        (("context_shape",), [], "not plausible"),
         (("history",), {}, "is damaged"),
         (("history",), {"rows": [[1, 2]], "columns": ["a"]}, "is damaged"),
         (("network",), {}, "is damaged"),
@@ -370,14 +358,14 @@ def test_a_model_with_other_data_is_taken(saved):
         (("network", "body", "settings", "hidden"), [2**30] * 9, "no numbers for"),
         (("network", "numbers"), 2**30, "takes float64"),
         (("network", "contexts"), 5, "takes float64"),
-        (("uncertain_params",), [[1]], "is no name"),
+        (("uncertain_params",), [[1]], "are not all text"),
     ],
 )
 def test_a_sound_file_with_absurd_content_is_refused(saved, place, value, found):
     _, path = saved
 
     def change(header):
-        inner = header["content"]
+        inner = header["header"]
         for key in place[:-1]:
             inner = inner[key]
         inner[place[-1]] = value
@@ -389,7 +377,7 @@ def test_a_sound_file_with_absurd_content_is_refused(saved, place, value, found)
 @pytest.mark.parametrize("content", [None, [], "text", 3])
 def test_content_that_is_no_object_is_refused(saved, content):
     _, path = saved
-    forge(path, lambda header: header.update(content=content))
+    forge(path, lambda header: header.update(header=content))
     assert "is damaged" in refusal(path)
 
 
@@ -398,12 +386,12 @@ def test_a_header_that_claims_to_be_huge_is_not_read(saved):
     whole = path.read_bytes()
     for size in (2**24 + 1, 2**40, 2**63):
         path.write_bytes(size.to_bytes(8, "little") + whole[8:])
-        assert f"its header would take {size} bytes" in refusal(path)
+        assert f"its header claims to take {size} bytes" in refusal(path)
 
 
 def test_tensors_of_other_shapes_are_refused(saved):
     _, path = saved
-    forge(path, tensors={"center": torch.zeros(7, dtype=torch.float64)})
+    forge(path, arrays={"center": np.zeros(7)})
     assert "'center' is float64 (7,); the network takes float64 (4,)" in refusal(path)
 
 
@@ -445,7 +433,7 @@ def test_several_modules_of_the_users_own_are_given_by_the_part_they_are(tmp_pat
 
 def test_a_network_that_is_not_asked_for_is_refused(saved):
     _, path = saved
-    assert "drop network=" in refusal(path, network=Own())
+    assert "leave out network=" in refusal(path, network=Own())
 
 
 def test_a_model_that_is_not_annotated_is_refused_as_everywhere(saved):

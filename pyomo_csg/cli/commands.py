@@ -217,7 +217,7 @@ def _model(given: Any, path: str | Path, **names: Any) -> BlockData:
 
 
 def _policy(given: Any, path: str) -> Policy:
-    from pyomo_csg.policy.saving import load, read_stage_names
+    from pyomo_csg.policy.policy_file import load, read_stage_names
 
     _, file = _read_for(given, path)
     if given.model is None and not Path(file).is_file():

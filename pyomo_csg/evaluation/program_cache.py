@@ -124,7 +124,7 @@ class ProgramCache:
 
 def _parse(file: Path, header: dict[str, Any], arrays: Arrays) -> FullProgram:
     """Return the program in a file; refuse values that no solver returns."""
-    numbers = [header.get(name) for name in ("value", "bound", "seconds")]
+    numbers: list[Any] = [header.get(name) for name in ("value", "bound", "seconds")]
     status, decision = header.get("status"), arrays.get("decision")
     if not all(isinstance(number, float) for number in numbers):
         raise _PROGRAM.damaged(file, "its value, bound or time is not a number")

@@ -178,10 +178,12 @@ def train_or_restore(
         }
 
     arrays = task.checkpoint.stage(stage, compute, log=task.log)
-    return [restore_network(net, arrays, f"{s}.") for s, net in enumerate(networks)]
+    return [restore_parameters(net, arrays, f"{s}.") for s, net in enumerate(networks)]
 
 
-def restore_network(network: Net, arrays: Mapping[str, np.ndarray], prefix: str) -> Net:
+def restore_parameters(
+    network: Net, arrays: Mapping[str, np.ndarray], prefix: str
+) -> Net:
     """Return a copy of a network with the parameters stored under a prefix."""
     restored = copy.deepcopy(network)
     restored.load_state_dict(

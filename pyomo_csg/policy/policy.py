@@ -126,7 +126,7 @@ class Policy(LearnedDecider):
         The file holds numbers and text only (safetensors and JSON). It appears whole or
         not at all. A long history is thinned out.
         """
-        from pyomo_csg.policy.saving import save
+        from pyomo_csg.policy.policy_file import save
 
         save(path, self)
 

@@ -1,185 +1,296 @@
-"""Whether the model that is given is one for the policy in a file."""
+"""Policy files: csg.load and Policy.save. They hold numbers and text only."""
 
 from __future__ import annotations
 
+import copy
+import logging
 import math
-from collections.abc import Iterator, Mapping
+import os
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 import torch
-from torch import Tensor
+from pyomo.core.base.block import BlockData
+from torch import Tensor, nn
 
-from pyomo_csg.errors import shortlist
-from pyomo_csg.learn.networks.architecture import custom_parts
-from pyomo_csg.learn.networks.domains import Omega, domain_bounds
+from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.learn.fingerprints import package_versions
+from pyomo_csg.learn.fit_result import FitResult
+from pyomo_csg.learn.networks.architecture import (
+    custom_parts,
+    describe_network,
+    restore_network,
+)
+from pyomo_csg.learn.networks.task_nets import LocationScale
+from pyomo_csg.policy.content_checks import (
+    MAX_ROWS,
+    content_problem,
+    domain_problems,
+    name_problems,
+)
+from pyomo_csg.policy.policy import Policy
+from pyomo_csg.report.policy_plots import training_curves
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.validation import is_number, is_whole
+from pyomo_csg.storage import (
+    CONTENT_ERRORS,
+    Arrays,
+    FileFormat,
+    as_arrays,
+    explain_write_errors,
+    readable_path,
+    writable_path,
+)
 
-MOST_ROWS = 2000
-_MOST_COLUMNS = 200
-_MOST_CONTEXT = 10**6
-_MOST_STATES = 10**7  # steps of a panel times units of a layer
-_LARGEST = 1e100  # of a network's number, so that products are finite
-_BOUNDS = ("omega.lower", "omega.upper")  # which may be infinite
-_POSITIVE = ("spread", "unit")
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "model": (str,),
-    "uncertain_params": (list,),
-    "first_stage_variables": (list,),
-    "context_shape": (list,),
-    "context_names": (list, type(None)),
-    "scenarios": (int,),
-    "method": (str,),
-    "summary": (dict,),
-    "history": (dict,),
-    "reach": (int, float),
-    "network": (dict,),
-}
+logger = logging.getLogger(__name__)
+
+_POLICY = FileFormat(
+    "pyomo_csg policy",
+    1,
+    max_bytes=2**28,
+    max_header_bytes=4 * 2**20,  # parsed JSON takes thirty times as much memory
+    remedy="give an intact file that policy.save wrote",
+    follow_links=True,
+)
+_PACKAGE = "pyomo-csg"
+
+Networks = nn.Module | LocationScale | Mapping[str, nn.Module] | None
 
 
-def fault_of(content: Any, tensors: Mapping[str, Tensor]) -> str:
-    """Say what of a file's content is not to be believed; nothing if all is.
+def save(path: str | os.PathLike[str], policy: Policy) -> None:
+    """Write a policy to a file, complete or not at all."""
+    path = writable_path(path)
+    arrays = _read_state(path, policy.network)
+    with explain_write_errors(path):
+        _POLICY.write(path, _describe(policy), arrays)
+
+
+def load(
+    path: str | os.PathLike[str],
+    model: BlockData,
+    network: Networks = None,
+    *,
+    solver: str = "highs",
+    options: Mapping[str, Any] | None = None,
+    workers: int = 1,
+    executor: Executor | None = None,
+) -> Policy:
+    """Return the policy that :meth:`Policy.save` wrote to a file.
+
+    A file from a stranger is safe to load: it holds numbers and text only.
 
     Parameters
     ----------
-    content : dict
-        What JSON made of the file's text.
-    tensors : mapping of str to Tensor
+    path : str or path
+    model : ConcreteModel
+        Annotated like the model that the policy was fitted to: the same uncertain Params
+        and first-stage variables, by name and order, in domains that are at least as
+        wide. Other data may differ.
+    network : Module, LocationScale, or mapping of str to Module, optional
+        Needed only if the policy uses your own modules. Pass a module of the same
+        architecture; its parameters are read from the file. For several modules, pass a
+        mapping by part: ``'body'``, ``'location'`` or ``'scale'``.
+    solver, options, workers, executor
+        As in :class:`pyomo_csg.Oracle`.
+
+    Raises
+    ------
+    DataError
+        If the file does not exist, is not a policy file, is damaged or of a newer
+        format, or does not fit the model or the network.
 
     Examples
     --------
-    >>> fault_of({"model": "newsvendor"}, {})[:35]
-    "there is no sound 'uncertain_params"
+    >>> import tempfile
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> pairs = newsvendor.sample(30, seed=1)
+    >>> policy = csg.fit(
+    ...     newsvendor.build(), pairs, scenarios=2, method="mmd", progress=False
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     policy.save(f"{folder}/orders.csg")
+    ...     again = csg.load(f"{folder}/orders.csg", newsvendor.build())
+    >>> bool((again.scenarios([0, 0]) == policy.scenarios([0, 0])).all())
+    True
     """
-    return (
-        _fields_fault(content)
-        or _shape_fault(content["context_shape"], tensors)
-        or _names_fault(content)
-        or _history_fault(content["history"])
-        or _numbers_fault(content, tensors)
-    )
+    path = readable_path(path)
+    content, arrays = _read(path)
+    two_stage = TwoStageModel(model)
+    _check_model(path, two_stage, name_problems(content, two_stage))
+    learned = _rebuild(path, content, arrays, network)
+    try:
+        policy = Policy(
+            model,
+            learned,
+            solver=solver,
+            options=options,
+            workers=workers,
+            executor=executor,
+        )
+    except DataError as error:
+        problems = [f"{error.subject}: {problem}" for problem in error.problems]
+        raise _cannot_load(path, *problems) from error
+    if policy.count != content["scenarios"]:
+        found = f"its network generates {policy.count} scenarios, not "
+        raise _cannot_load(path, f"{found}{content['scenarios']}")
+    omega: Any = policy.network.head.omega
+    _check_model(path, two_stage, domain_problems(omega, two_stage))
+    _check_summary(path, policy)
+    _warn_if_newer(path, content)
+    return policy
 
 
-def _fields_fault(content: Any) -> str:
-    content = content if isinstance(content, dict) else {}
-    wrong = [
-        name
-        for name, kinds in _FIELDS.items()
-        if not isinstance(content.get(name), kinds)
+def read_stage_names(path: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """Return the names of a policy file's first-stage variables and uncertain Params."""
+    content, _ = _read(readable_path(path))
+    return content["first_stage_variables"], content["uncertain_params"]
+
+
+def _describe(policy: Policy) -> dict[str, Any]:
+    """Return everything but the network's parameters, for the file's header."""
+    learned, two_stage = policy.learned, policy.two_stage
+    return {
+        "versions": package_versions(),
+        "model": two_stage.model.name,
+        "uncertain_params": [p.name for p in two_stage.uncertain_params],
+        "first_stage_variables": [v.name for v in two_stage.first_stage_variables],
+        "context_shape": policy.context_shape,
+        "context_names": learned.context_names,
+        "scenarios": policy.count,
+        "method": learned.method,
+        "summary": learned.summary,
+        "history": _thin_log(learned.log),
+        "reach": float(learned.reach),
+        "network": describe_network(learned.network),
+    }
+
+
+def _read_state(path: Path, network: nn.Module) -> Arrays:
+    """Return a network's parameters and buffers as arrays."""
+    state = network.state_dict()
+    subject = f"'{path}' cannot be written"
+    if other := [name for name, x in state.items() if not isinstance(x, Tensor)]:
+        found = f"the network's state has {shortlist(other)}, which is not a tensor"
+        raise DataError(subject, [found])
+    try:
+        return as_arrays(state)
+    except TypeError as error:  # a dtype that NumPy or the file format lacks
+        raise DataError(subject, [f"the network's state: {error}"]) from error
+
+
+def _thin_log(log: pd.DataFrame) -> dict[str, Any]:
+    """Return a table as JSON types, with evenly spaced rows up to the last one."""
+    step = max(1, math.ceil(len(log) / MAX_ROWS))
+    rows = [
+        {str(key): x for key, x in row.items() if not pd.isna(x)}
+        for row in log.iloc[::-step][::-1].to_dict("records")
     ]
-    return f"there is no sound {shortlist(wrong)} in it" if wrong else ""
+    return {"columns": [str(column) for column in log.columns], "rows": rows}
 
 
-def _shape_fault(shape: list[Any], tensors: Mapping[str, Tensor]) -> str:
-    sizes = all(is_whole(size) and size > 0 for size in shape)
-    sound = len(shape) in (1, 2) and sizes and math.prod(shape) <= _MOST_CONTEXT
-    if sound and len(shape) == 2:
-        widest = max((max(x.shape, default=1) for x in tensors.values()), default=1)
-        sound = shape[0] * widest <= _MOST_STATES
-    return "" if sound else f"a context of shape {shape!s:.60} is not credible"
+def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Return a file's content, if all of it is plausible."""
+    content, arrays = _POLICY.read(path)
+    try:
+        problem = content_problem(content, arrays)
+    except CONTENT_ERRORS as error:
+        problem = f"{type(error).__name__}: {error}"
+    if problem:
+        raise _POLICY.damaged(path, problem)
+    return content, arrays
 
 
-def _names_fault(content: Mapping[str, Any]) -> str:
-    names, numbers = content["context_names"], content["context_shape"][-1]
-    for key in ("uncertain_params", "first_stage_variables"):
-        if not all(isinstance(name, str) for name in content[key]):
-            return f"some of its {key} is no name"
-    if names is None:
-        return ""
-    different = all(isinstance(name, str) for name in names) and len({*names})
-    if different == len(names) == numbers:
-        return ""
-    return f"its context_names are not {numbers} different names"
-
-
-def _history_fault(history: Mapping[str, Any]) -> str:
-    columns: Any = history.get("columns")
-    rows: Any = history.get("rows")
-    listed = isinstance(columns, list) and isinstance(rows, list)
-    if not listed or len(columns) > _MOST_COLUMNS or len(rows) > MOST_ROWS:
-        return f"its history is not a table of at most {MOST_ROWS} rows"
-    named = all(isinstance(name, str) for name in columns)
-    if not named or len({*columns}) != len(columns):
-        return "the columns of its history have no names of their own"
-    for row in rows:
-        plain = isinstance(row, dict) and all(
-            isinstance(cell, str | bool) or _is_float(cell) for cell in row.values()
+def _rebuild(
+    path: Path, content: dict[str, Any], arrays: Arrays, network: Networks
+) -> FitResult:
+    """Return the fit that a file describes."""
+    try:
+        parts = custom_parts(content["network"])
+        custom = _custom_modules(path, parts, network)
+        state = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        names, history = content["context_names"], content["history"]
+        return FitResult(
+            restore_network(content["network"], state, custom),
+            content["method"],
+            {**content["summary"], "context_shape": content["context_shape"]},
+            pd.DataFrame(history["rows"], columns=history["columns"]),
+            None if names is None else tuple(names),
+            float(content["reach"]),
         )
-        if not plain:
-            return "a row of its history is not made of numbers and text"
-    return ""
+    except DataError as error:
+        if str(path) in error.subject:
+            raise
+        raise _cannot_load(path, *error.problems) from error
+    except CONTENT_ERRORS as error:
+        raise _POLICY.damaged(path, f"{type(error).__name__}: {error}") from error
 
 
-def _is_float(cell: Any) -> bool:
-    """Whether it is a number that a float can be; infinite ones, too."""
-    return isinstance(cell, float) or is_number(cell) and abs(cell) < _LARGEST
-
-
-def _numbers_fault(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
-    if not is_number(content["reach"]) or content["reach"] < 0:
-        return f"its reach is {content['reach']!r:.40}"
-    if custom_parts(content["network"]):  # which may keep what they like
-        return ""
-    wrong = [name for name, numbers in tensors.items() if not _sound(name, numbers)]
-    return f"the numbers of {shortlist(wrong)} are not credible" if wrong else ""
-
-
-def _sound(name: str, numbers: Tensor) -> bool:
-    if not numbers.is_floating_point():
-        return True
-    if name.endswith(_BOUNDS):
-        return not bool(torch.isnan(numbers).any())
-    if name.endswith(_POSITIVE) and not bool((numbers > 1 / _LARGEST).all()):
-        return False
-    return bool((numbers.abs() < _LARGEST).all())
-
-
-def name_problems(
-    content: Mapping[str, Any], two_stage: TwoStageModel
-) -> Iterator[str]:
-    """Yield how a model's names, or their order, differ from those in a file."""
-    for what, mine in (
-        ("uncertain Params", two_stage.uncertain_params),
-        ("first-stage variables", two_stage.first_stage_variables),
+def _custom_modules(
+    path: Path, parts: Mapping[str, str], network: Networks
+) -> dict[str, nn.Module]:
+    """Return the user's module for each part that the package cannot build itself."""
+    given: Any = {} if network is None else network
+    if isinstance(given, LocationScale):
+        given = {"location": given.location, "scale": given.scale}
+    elif isinstance(given, nn.Module):
+        given = dict.fromkeys(parts, given) if len(parts) == 1 else {"?": given}
+    if not isinstance(given, Mapping) or not all(
+        isinstance(module, nn.Module) for module in given.values()
     ):
-        key = what.replace("-", "_").replace(" ", "_").lower()
-        theirs, here = content[key], [component.name for component in mine]
-        yield from _differences(what, [str(name) for name in theirs], here)
+        remedy = "give a module, or a mapping from parts to modules"
+        raise _cannot_load(path, f"network is {network!r:.80}; {remedy}")
+    if given.keys() == parts.keys():
+        return {part: copy.deepcopy(module).double() for part, module in given.items()}
+    if not parts:
+        raise _cannot_load(path, "its network needs no module; leave out network=")
+    needed = ", ".join(f"'{part}': a {name}" for part, name in parts.items())
+    remedy = "give network=module, or a mapping from each part to its module"
+    raise _cannot_load(path, f"its network uses your modules {{{needed}}}; {remedy}")
 
 
-def domain_problems(omega: Omega, two_stage: TwoStageModel) -> Iterator[str]:
-    """Yield the uncertain Params that do not take all that a file's policy may generate.
+def _check_model(path: Path, two_stage: TwoStageModel, problems: Iterable[str]) -> None:
+    """Refuse a model that differs from the one in the file."""
+    if found := list(problems):
+        subject = f"'{path}' belongs to another model than '{two_stage.model.name}'"
+        raise DataError(subject, found)
 
-    Parameters
-    ----------
-    omega : Omega
-        Of the file.
-    two_stage : TwoStageModel
-        Whose uncertain Params have the file's names.
-    """
-    lower, upper = omega.lower.numpy(), omega.upper.numpy()
-    low, high = domain_bounds(two_stage, omega.spread.numpy())
-    for j in np.flatnonzero((low > lower) | (high < upper)):
-        param = two_stage.uncertain_params[j]
-        yield (
-            f"uncertain Param '{param.name}' is within "
-            f"{param.parent_component().domain.name} here, [{low[j]:g}, {high[j]:g}], "
-            f"but scenarios of the file are anywhere in [{lower[j]:g}, {upper[j]:g}]; "
-            "declare it as it was when the policy was fitted, or fit anew"
+
+def _check_summary(path: Path, policy: Policy) -> None:
+    """Refuse a file whose summary cannot be printed or plotted."""
+    try:
+        policy.report()
+        training_curves(policy.history)
+    except Exception as error:  # a forged summary can raise anything
+        found = f"{type(error).__name__}: {error}".splitlines()[0]
+        problem = f"its summary cannot be shown ({found:.80})"
+        raise _POLICY.damaged(path, problem) from error
+
+
+def _warn_if_newer(path: Path, content: Mapping[str, Any]) -> None:
+    """Warn about a file that a newer pyomo-csg wrote."""
+    versions = content.get("versions")
+    theirs = str(versions.get(_PACKAGE, "")) if isinstance(versions, dict) else ""
+    here = package_versions()[_PACKAGE]
+    if _release(theirs) > _release(here):
+        logger.warning(
+            "'%s' was written by pyomo-csg %.40s, but this is %s: the policy may behave "
+            "differently here; install pyomo-csg %.40s or newer",
+            path,
+            theirs,
+            here,
+            theirs,
         )
 
 
-def _differences(what: str, theirs: list[str], mine: list[str]) -> list[str]:
-    if theirs == mine:
-        return []
-    problems = []
-    if missing := [name for name in theirs if name not in mine]:
-        problems.append(f"{what} of the file, not of the model: {shortlist(missing)}")
-    if unknown := [name for name in mine if name not in theirs]:
-        problems.append(f"{what} of the model, not of the file: {shortlist(unknown)}")
-    if not problems:
-        problems.append(
-            f"{what} are in another order; annotate them as {shortlist(theirs)}"
-        )
-    return problems
+def _release(version: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version."""
+    numbers = re.match(r"\d{1,9}(\.\d{1,9})*", version)
+    return tuple(map(int, numbers[0].split("."))) if numbers else ()
+
+
+def _cannot_load(path: Path, *problems: str) -> DataError:
+    return DataError(f"'{path}' cannot be loaded", problems)

@@ -182,10 +182,8 @@ CASES = {
 }
 FILES = {
     "there is no such file": lambda path, data: path.with_name("other.csg"),
-    "it is not a policy's file; give one that policy.save wrote": (
-        lambda path, data: Path(__file__)
-    ),
-    "its checksum does not agree with what it holds": flipped,
+    "it is not a ... file": (lambda path, data: Path(__file__)),
+    "its checksum does not match its content": flipped,
 }
 
 

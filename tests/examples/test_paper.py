@@ -192,7 +192,7 @@ def test_stages_of_another_fit_are_dropped_after_a_failure(
     (folder / "identity.json").write_text(json.dumps({**identity, "seed": 1}))
     (store.folder / "0-mmd_K1.json").unlink()
     driver("run").run(experiment, ("mmd",), store, workers=1)
-    assert "it holds another fit" in store.failures(rows[2], range(1))[0]
+    assert "it belongs to another fit" in store.failures(rows[2], range(1))[0]
     driver("run").run(experiment, ("mmd",), store, workers=1)
     assert store.has(rows[2], 0)
 
@@ -210,7 +210,7 @@ def test_stages_that_another_process_is_at_work_on_are_left_to_it(
         driver("run").run(experiment, ("mmd",), store, workers=1)
     finally:
         os.close(lock)
-    assert "is at work there" in store.failures(rows[2], range(1))[0]
+    assert "is using it" in store.failures(rows[2], range(1))[0]
     assert stages and sorted(folder.glob("*.safetensors")) == stages
     driver("run").run(experiment, ("mmd",), store, workers=1)
     assert store.has(rows[2], 0) and not folder.exists()

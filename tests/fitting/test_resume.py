@@ -189,7 +189,7 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path, pairs, what):
         fit(**{**options, **OTHERS[what]})
 
     (difference, *_) = caught.value.problems[1:]
-    assert "it holds another fit" in str(caught.value)
+    assert "it belongs to another fit" in str(caught.value)
     assert any(p.startswith(f"{what} is ") for p in caught.value.problems), difference
 
 

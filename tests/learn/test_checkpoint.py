@@ -121,7 +121,7 @@ def test_a_stage_that_fails_leaves_nothing(tmp_path):
     with Checkpoint(tmp_path, {}) as checkpoint:
         with pytest.raises(KeyboardInterrupt):
             checkpoint.stage("s", fail)
-        with pytest.raises(TypeError, match="'a' is of <U1"):
+        with pytest.raises(TypeError, match="'a' has dtype <U1"):
             checkpoint.stage("s", lambda: {"a": np.array(["x"])})
     assert names(tmp_path) == ["identity.json", "lock"]
 
@@ -148,7 +148,7 @@ def test_a_stage_for_other_inputs_is_computed_anew(tmp_path, caplog):
             )
             assert found["a"] == (note == "two")
             checkpoint.stage("s", never, note=note)
-    assert caplog.text.count("was kept for something else") == 2
+    assert caplog.text.count("belongs to other inputs") == 2
 
 
 def test_a_journal_reads_the_same_after_a_resumption(tmp_path):
@@ -192,7 +192,7 @@ def test_a_file_that_is_cut_short_or_changed_is_computed_anew(tmp_path, caplog, 
             caplog.clear()
             file.write_bytes(damaged)
             same(checkpoint.stage("s", compute, note="n"), whole)
-            assert "is damaged and computed anew" in caplog.text
+            assert "computing the stage again" in caplog.text
             assert caplog.records[0].levelno == logging.WARNING
             same(checkpoint.stage("s", never, note="n"), whole)
     assert len(names(tmp_path)) == 3
@@ -209,10 +209,10 @@ def test_a_folder_of_another_fit_is_refused_by_what_differs(tmp_path):
     }
     del other["scenarios"]
     assert refused(tmp_path, other) == (
-        "it holds another fit; give another folder, or delete this one to start anew",
-        "config.draws is 8 now and was not there",
+        "it belongs to another fit; give another folder, or delete this one to start over",
+        "config.draws is 8 now and was missing",
         "config.hidden is [64, 32] now and was [64, 64]",
-        "scenarios is not there now and was 5",
+        "scenarios is missing now and was 5",
         "seed is 1 now and was 0",
     )
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
@@ -234,7 +234,7 @@ def test_a_damaged_identity_is_refused(tmp_path, content):
     (tmp_path / "identity.json").write_text(content)
     (problem,) = refused(tmp_path)
     assert problem.startswith("identity.json is damaged (")
-    assert problem.endswith("give another folder, or delete this one to start anew")
+    assert problem.endswith("give another folder, or delete this one to start over")
 
 
 def test_a_folder_with_someone_elses_files_is_not_written_over(tmp_path):
@@ -265,7 +265,7 @@ def test_a_held_folder_is_refused_until_its_holder_is_dead(tmp_path):
     orphan = int(holder.stdout.readline())
     try:
         (problem,) = refused(tmp_path, {"seed": 0})
-        assert re.match(rf"process {holder.pid} on \S+ is at work there; wait", problem)
+        assert re.match(rf"process {holder.pid} on \S+ is using it; wait", problem)
         holder.kill()
         holder.wait()
         # A worker that the dead process had forked is no reason to refuse.
@@ -284,7 +284,7 @@ def test_a_folder_is_given_back_whatever_happens(tmp_path):
     for _ in range(2):
         with pytest.raises(ZeroDivisionError), Checkpoint(tmp_path, {}):
             raise ZeroDivisionError
-        assert "it holds another fit" in refused(tmp_path, {"seed": 1})[0]
+        assert "it belongs to another fit" in refused(tmp_path, {"seed": 1})[0]
     with Checkpoint(tmp_path, {}) as checkpoint:
         checkpoint.stage("s", arrays)
 
@@ -334,7 +334,7 @@ def test_a_full_disk_is_an_error_that_loses_nothing():
             found = checkpoint.stage("small", never)
             checkpoint.stage("next", lambda: small)
     assert after == before
-    assert error.value.subject == f"Cannot keep the fit in '{folder}'"
+    assert error.value.subject == f"Cannot use checkpoint folder '{folder}'"
     (problem,) = error.value.problems
     assert problem.startswith(f"{os.strerror(code)}; give a folder that can be written")
     assert "finished stages are kept" in problem

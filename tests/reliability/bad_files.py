@@ -11,7 +11,7 @@ from tests.reliability.bad import Bad, grid
 PLACES = {
     "None": (lambda s: None, "'None' cannot", "give the name of a file"),
     "a number": (lambda s: 3, "'3' cannot", "give the name of a file"),
-    "no folder": (lambda s: s.folder / "no" / "a.lp", "a.lp' cannot", "make it"),
+    "no folder": (lambda s: s.folder / "no" / "a.lp", "a.lp' cannot", "create it"),
     "a folder": (lambda s: s.folder / "folder", "folder' cannot", "name of a file"),
     "a NUL": (lambda s: "a\0b.png", "x00b.png", "give the name of a file"),
 }
@@ -104,7 +104,7 @@ COMMANDS = [
     ("a solver", ["check", "model.py", "--solver", "higs"], "higs", "appsi_highs"),
     ("workers", ["check", "model.py", "--workers", "0"], "workers is 0", "from 1 up"),
     ("a Var", ["check", "model.py", "--first-stage", "x*"], "'x*'", "there is order"),
-    ("no folder", ["report", "named.csg", "--out", "no/a.html"], "'no'", "make it"),
+    ("no folder", ["report", "named.csg", "--out", "no/a.html"], "'no'", "create it"),
     ("a folder", ["report", "named.csg", "--out", "folder"], "'folder'", "name of a"),
     ("a folder", ["decide", "folder", "history.csv"], "folder", "no such file"),
     ("a demo", ["demo", "--folder", "folder/../folder/.."], "folder", "delete it"),
@@ -116,7 +116,7 @@ COMMANDS = [
     ("a network", ["--network", "cnn"], "network is 'cnn'", "give one of"),
     ("a context", ["--context", "snow"], "'snow'", "rename one"),
     ("lambda", ["--regularization", "1"], "regularization is 1", "leave it out"),
-    ("no folder", ["--out", "no/a.csg"], "'no'", "make it"),
+    ("no folder", ["--out", "no/a.csg"], "'no'", "create it"),
     ("a file for a folder", ["--checkpoint", "model.py"], "model.py", "give a folder"),
 ]
 
@@ -145,7 +145,11 @@ PREPARED = [
             remedy,
             lambda s, size=size: cut(s.folder / "policy.csg", size),
         )
-        for size, remedy in ((0, "policy.save"), (7, "policy.save"), (900, "another"))
+        for size, remedy in (
+            (0, "policy.save"),
+            (7, "policy.save"),
+            (900, "policy.save"),
+        )
     ),
     Bad(
         "csg.fit",
@@ -212,7 +216,7 @@ CASES = [
         "for another model",
         lambda s: csg.load(s.folder / "policy.csg", cep1.build()),
         "another model than 'cep1'",
-        "not of the model",
+        "not in the model",
     ),
     Bad(
         "csg.fit",

@@ -12,13 +12,13 @@ from tests.reliability.hostile import PolicyFile, Stage
 
 def policies(target: PolicyFile):
     """Yield by name the data of files that pretend to be this policy's."""
-    header, arrays = target.header, target.arrays
+    stored, arrays = target.stored, target.arrays
 
     def changed(**content):
-        told = {**header, "content": {**header["content"], **content}}
+        told = {**stored, "header": {**stored["header"], **content}}
         return target.forged(told, arrays)
 
-    network = header["content"]["network"]
+    network = stored["header"]["network"]
     many = [str(i) for i in range(100_000)]
     yield "rows by columns", changed(history={"columns": many, "rows": [{}] * 100_000})
     yield "columns", changed(history={"columns": many, "rows": [{}] * 2000})

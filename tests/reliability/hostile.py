@@ -9,35 +9,27 @@ import logging
 from pathlib import Path
 
 import numpy as np
-import safetensors.numpy
-import torch
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.evaluation.program_cache import FullProgram, ProgramCache
-from pyomo_csg.learn import checkpoint as checkpoints
-from pyomo_csg.learn.checkpoint import Checkpoint
+from pyomo_csg.evaluation.program_cache import _PROGRAM, FullProgram, ProgramCache
+from pyomo_csg.learn.checkpoint import _STAGE, Checkpoint
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.policy import saving
+from pyomo_csg.policy.policy_file import _POLICY
 from tests import quick
 from tests.reliability import mutations
+from tests.reliability.forged_files import forge, parse
 
 ORIGIN = np.zeros(2)
 
 
-class PolicyFile:
-    """A policy's file, read by csg.load."""
+class StoredFile:
+    """A file with a checksum, written to ``path`` in a format."""
 
-    def __init__(self, folder: Path, network=None):
-        self.path, self.model = folder / "policy.csg", newsvendor.build()
-        fitted = quick.fit(newsvendor.sample(20, seed=1), method="mmd", network=network)
-        fitted.save(self.path)
-        self.data = self.path.read_bytes()
-        self.policy = csg.load(self.path, self.model)
-        self.told, self.state = self.policy.report(), _state(self.policy)
-        with safetensors.safe_open(self.path, "numpy") as file:
-            self.header = json.loads(file.metadata()[saving._KEY])
-            self.arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    def __init__(self, path: Path, file_format):
+        self.path, self._format = path, file_format
+        self.data = path.read_bytes()
+        self.stored, self.arrays = parse(path)
 
     def mutated(self, rng):
         """Return a changed file, and whether it was changed without its checksum."""
@@ -47,17 +39,24 @@ class PolicyFile:
         if kind == 2:
             return mutations.table(self.data, rng), True
         if kind == 3:
-            return self.forged(mutations.altered(self.header, rng), self.arrays), False
-        return self.forged(self.header, mutations.numbers(self.arrays, rng)), False
+            return self.forged(mutations.altered(self.stored, rng), self.arrays), False
+        return self.forged(self.stored, mutations.numbers(self.arrays, rng)), False
 
-    def forged(self, header, arrays):
+    def forged(self, stored, arrays):
         """Return a file with a checksum that is right."""
-        if isinstance(header.get("checksum"), str) and "content" in header:
-            tensors = {name: torch.from_numpy(x) for name, x in arrays.items()}
-            seal = saving._checksum(header["content"], tensors)
-            header = {**header, "checksum": seal}
-        text = json.dumps(header)
-        return safetensors.numpy.save(dict(arrays), {saving._KEY: text})
+        return forge(self._format, stored, arrays)
+
+
+class PolicyFile(StoredFile):
+    """A policy's file, read by csg.load."""
+
+    def __init__(self, folder: Path, network=None):
+        path, self.model = folder / "policy.csg", newsvendor.build()
+        fitted = quick.fit(newsvendor.sample(20, seed=1), method="mmd", network=network)
+        fitted.save(path)
+        super().__init__(path, _POLICY)
+        self.policy = csg.load(self.path, self.model)
+        self.told, self.state = self.policy.report(), _state(self.policy)
 
     def read(self, data, raw):
         """Load the file; whatever loads is the policy that it was, or a sound one."""
@@ -71,34 +70,17 @@ class PolicyFile:
         assert policy.report() and np.isfinite(policy.decide(ORIGIN).value)
 
 
-class Stage:
+class Stage(StoredFile):
     """A stage of a checkpoint, read by the fit that goes on from it."""
 
     def __init__(self, folder: Path):
         self.folder = folder / "checkpoint"
         self._run()
-        (self.path,) = self.folder.glob("*.safetensors")
-        self.data = self.path.read_bytes()
-        self.arrays = safetensors.numpy.load(self.data)
-        with safetensors.safe_open(self.path, "numpy") as file:
-            self.about = json.loads(file.metadata()["about"])
-
-    def mutated(self, rng):
-        """Return a changed file, and whether it was changed without its checksum."""
-        kind = rng.integers(5)
-        if kind <= 1:
-            return mutations.raw(self.data, rng), True
-        if kind == 2:
-            return mutations.table(self.data, rng), True
-        about, arrays = self.about, self.arrays
-        if kind == 3:
-            about = mutations.altered(about, rng)
-        else:
-            arrays = mutations.numbers(arrays, rng)
-        return checkpoints._content(arrays, about), False
+        (path,) = self.folder.glob("*.safetensors")
+        super().__init__(path, _STAGE)
 
     def read(self, data, raw):
-        """Go on from the file; without its checksum it is computed anew."""
+        """Go on from the file; with a wrong checksum it is computed again."""
         self.path.write_bytes(data)
         arrays = self._run()
         if raw:
@@ -137,25 +119,16 @@ class Identity(Stage):
         return json.dumps(tree).encode(), False
 
 
-class Program:
-    """A full program that csg.evaluate has kept."""
+class Program(StoredFile):
+    """A full program that csg.evaluate has stored."""
 
     def __init__(self, folder: Path):
         two_stage = csg.TwoStageModel(newsvendor.build())
         self.cache = ProgramCache(folder / "cache", two_stage, {})
         self.case = csg.Case(ORIGIN, np.array([[14.0], [16.0]]))
         self.cache.write(self.case, FullProgram(-0.7, -0.7, 0.1, "optimal", [14.0]))
-        (self.path,) = (folder / "cache").glob("*.json")
-        self.data = self.path.read_bytes()
-
-    def mutated(self, rng):
-        """Return a changed file; there is no checksum."""
-        if rng.random() < 0.5:
-            return mutations.raw(self.data, rng), False
-        if rng.random() < 0.05:
-            return mutations.DEEP.encode(), False
-        tree = mutations.altered(json.loads(self.data), rng)
-        return json.dumps(tree).encode(), False
+        (path,) = (folder / "cache").glob("*.safetensors")
+        super().__init__(path, _PROGRAM)
 
     def read(self, data, raw):
         """Read the file: what is not sound is as if it were not there."""

@@ -11,11 +11,11 @@ import pytest
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn import checkpoint as checkpoints
-from pyomo_csg.learn.checkpoint import Checkpoint
-from pyomo_csg.policy.saving import _KEY
+from pyomo_csg.learn.checkpoint import _STAGE, Checkpoint
+from pyomo_csg.policy.policy_file import _POLICY
 from tests import quick
 from tests.reliability import mutations
+from tests.reliability.forged_files import forge, parse
 from tests.reliability.hostile import PolicyFile, Program, Stage
 
 ROOT = Path(__file__).parents[2]
@@ -62,26 +62,26 @@ def test_many_mutations_and_every_bomb_end_in_words_and_in_little_memory():
         (("reach",), -1.0, "its reach is -1.0"),
         (("context_names",), ["a"], "not 2 different names"),
         (("context_names",), ["a", "a"], "not 2 different names"),
-        (("context_shape",), [10**6, 2], "not credible"),
-        (("uncertain_params",), [3], "is no name"),
+        (("context_shape",), [10**6, 2], "not plausible"),
+        (("uncertain_params",), [3], "are not all text"),
         (("history", "rows"), [{}] * 2001, "at most 2000 rows"),
-        (("history", "columns"), ["a"] * 2, "no names of their own"),
-        (("history", "rows"), [{"loss": [1]}], "not made of numbers and text"),
-        (("history", "rows"), [{"loss": 10**400}], "not made of numbers and text"),
-        (("summary", "trust"), {"error": "much"}, "summary cannot be told"),
-        (("summary", "candidates"), [3], "summary cannot be told"),
+        (("history", "columns"), ["a"] * 2, "do not have different names"),
+        (("history", "rows"), [{"loss": [1]}], "not numbers and text"),
+        (("history", "rows"), [{"loss": 10**400}], "not numbers and text"),
+        (("summary", "trust"), {"error": "much"}, "summary cannot be shown"),
+        (("summary", "candidates"), [3], "summary cannot be shown"),
         (("network", "body", "kind"), "os.system", "no network of kind"),
     ],
 )
 def test_a_sound_checksum_does_not_make_content_sound(policy_file, place, value, found):
-    header = json.loads(json.dumps(policy_file.header))
-    inner = header["content"]
+    stored = json.loads(json.dumps(policy_file.stored))
+    inner = stored["header"]
     for key in place[:-1]:
         inner = inner[key]
     inner[place[-1]] = value
 
     with pytest.raises(csg.DataError, match=found):
-        policy_file.read(policy_file.forged(header, policy_file.arrays), False)
+        policy_file.read(policy_file.forged(stored, policy_file.arrays), False)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e300])
@@ -92,8 +92,8 @@ def test_numbers_that_are_not_finite_are_refused(policy_file, name, number):
         name: np.full_like(policy_file.arrays[name], number),
     }
 
-    with pytest.raises(csg.DataError, match=f"'{name}' are not credible"):
-        policy_file.read(policy_file.forged(policy_file.header, arrays), False)
+    with pytest.raises(csg.DataError, match=f"'{name}' are not plausible"):
+        policy_file.read(policy_file.forged(policy_file.stored, arrays), False)
 
 
 def test_a_policy_of_your_own_module_that_gives_no_numbers_is_refused(policy_file):
@@ -116,11 +116,11 @@ def test_nothing_in_a_file_is_run(policy_file, tmp_path):
         f"{{0.__class__.__init__.__globals__[os].system('touch {trap}')}}",
     ):
         for place in ("model", "method"):
-            content = {**policy_file.header["content"], place: text}
-            header = {**policy_file.header, "content": content}
-            policy_file.read(policy_file.forged(header, policy_file.arrays), False)
+            header = {**policy_file.stored["header"], place: text}
+            stored = {**policy_file.stored, "header": header}
+            policy_file.read(policy_file.forged(stored, policy_file.arrays), False)
         with pytest.raises(csg.DataError):
-            policy_file.read(text.encode() + _KEY.encode(), False)
+            policy_file.read(text.encode() + _POLICY.name.encode(), False)
 
     assert not trap.exists()
 
@@ -136,9 +136,9 @@ def test_a_fit_goes_on_from_forged_stages_to_a_refusal_or_to_a_sound_policy(tmp_
     refused = 0
     for number in range(12):
         file = list(kept)[number % len(kept)]
-        arrays, about = checkpoints._read(file)
+        stored, arrays = parse(file)
         forged = mutations.numbers(arrays, np.random.default_rng(number))
-        file.write_bytes(checkpoints._content(dict(sorted(forged.items())), about))
+        file.write_bytes(forge(_STAGE, stored, forged))
         try:
             policy = quick.fit(PAIRS, **options)
             assert np.isfinite(policy.scenarios(np.zeros((3, 2)))).all()
@@ -164,7 +164,7 @@ def test_links_out_of_a_checkpoint_are_not_followed(tmp_path, name):
         stage.read_again()
         assert not stage.path.is_symlink()
     else:
-        with pytest.raises(csg.DataError, match="Cannot keep the fit"):
+        with pytest.raises(csg.DataError, match="Cannot use checkpoint folder"):
             stage.read_again()
     assert secret.read_bytes() == whole
 
@@ -186,22 +186,27 @@ def test_what_is_no_file_keeps_nobody_waiting(tmp_path, make):
 
 def test_a_cache_believes_no_numbers_that_are_none(tmp_path):
     program = Program(tmp_path)
-    sound = json.loads(program.data)
+
+    def read(name=None, value=None, **arrays):
+        header = dict(program.stored["header"])
+        header.update({} if name is None else {name: value})
+        stored = {**program.stored, "header": header}
+        program.path.write_bytes(program.forged(stored, {**program.arrays, **arrays}))
+        return program.cache.read(program.case)
+
     for name, value in (
         ("value", "low"),
         ("value", float("inf")),
         ("value", None),
+        ("value", True),
+        ("value", 10**400),
         ("bound", [1.0]),
-        ("decision", ["ten"]),
-        ("decision", "1"),
-        ("decision", [10**400]),
         ("status", 3),
-        ("other", 1),
     ):
-        program.path.write_text(json.dumps({**sound, name: value}))
-        assert program.cache.read(program.case) is None, name
-    program.path.write_text(json.dumps(sound))
-    assert program.cache.read(program.case).value == -0.7
+        assert read(name, value) is None, name
+    for decision in (np.array(1.0), np.array([np.inf]), np.ones((1, 1))):
+        assert read(decision=decision) is None
+    assert read().value == -0.7
 
 
 def test_what_a_fit_itself_breaks_is_not_blamed_on_its_folder(tmp_path):

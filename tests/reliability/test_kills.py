@@ -100,7 +100,7 @@ def test_a_file_for_which_there_is_no_room_leaves_the_old_one_whole(policy, what
     assert left == {"result.csv": b"of yesterday"}
     assert error.value.subject == f"'{path}' cannot be written"
     assert error.value.problems == (
-        f"{os.strerror(code)}; make room for it, or give another place",
+        f"{os.strerror(code)}; free some space, or choose another path",
     )
 
 
@@ -117,7 +117,7 @@ def test_a_fit_on_a_full_disk_goes_on_when_there_is_room(policy):
         found = fit(PAIRS, method="static", checkpoint=disk / "run")
         after = contents(disk / "run")
 
-    assert e.value.subject == f"Cannot keep the fit in '{disk / 'run'}'"
+    assert e.value.subject == f"Cannot use checkpoint folder '{disk / 'run'}'"
     stages = [name for name in kept if name.endswith(".safetensors")]
     assert stages and not any(name.endswith(".partial") for name in kept)
     assert all(after[name] == kept[name] for name in stages)
@@ -145,7 +145,7 @@ def test_a_second_fit_in_the_folder_of_one_at_work_is_refused(policy, tmp_path):
         told.set()
         first.join()
 
-    assert error.value.subject == f"Cannot keep the fit in '{tmp_path}'"
+    assert error.value.subject == f"Cannot use checkpoint folder '{tmp_path}'"
     assert error.value.problems[0].startswith(f"process {os.getpid()} on ")
     assert_same(found[0], policy)
     assert_same(fit(PAIRS, **options), policy)
@@ -191,4 +191,4 @@ def test_a_damaged_stage_of_a_checkpoint_is_made_again(policy, tmp_path, caplog)
     for _ in range(2):
         assert_same(fit(PAIRS, **options), policy)
 
-    assert caplog.text.count("is damaged and computed anew") == len(stages) > 3
+    assert caplog.text.count("computing the stage again") == len(stages) > 3

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from pyomo_csg.learn.checkpoint import restore_network
+from pyomo_csg.learn.checkpoint import restore_parameters
 from pyomo_csg.learn.networks.loss_net import LossNet, LossSamples, untrained_loss_nets
 from pyomo_csg.learn.task import Task
 
@@ -51,7 +51,7 @@ def kept_followed(
     arrays = task.checkpoint.stage(stage, compute, log=task.log)
     members, (new,) = range(len(start)), untrained_loss_nets(task, 1, stage)
     return TrainedOnLossNet(
-        [restore_network(start[s], arrays, f"{s}.") for s in members],
-        [restore_network(new, arrays, f"net {s}.") for s in members],
+        [restore_parameters(start[s], arrays, f"{s}.") for s in members],
+        [restore_parameters(new, arrays, f"net {s}.") for s in members],
         [LossSamples(*(arrays[f"samples {s}.{i}"] for i in range(4))) for s in members],
     )

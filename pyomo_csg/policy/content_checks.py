@@ -1,0 +1,166 @@
+"""Checks of what a policy file says, and of the model that it is loaded with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.errors import shortlist
+from pyomo_csg.learn.networks.architecture import custom_parts
+from pyomo_csg.learn.networks.domains import Omega, domain_bounds
+from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.storage import Arrays
+from pyomo_csg.validation import is_number, is_whole
+
+MAX_ROWS = 2000
+_MAX_COLUMNS = 200
+_MAX_CONTEXT = 10**6
+_MAX_STATES = 10**7  # steps of a panel times units of a layer
+_LARGEST = 1e100  # of a network's parameters, so that products stay finite
+_BOUNDS = ("omega.lower", "omega.upper")  # may be infinite
+_POSITIVE = ("spread", "unit")
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "model": (str,),
+    "uncertain_params": (list,),
+    "first_stage_variables": (list,),
+    "context_shape": (list,),
+    "context_names": (list, type(None)),
+    "scenarios": (int,),
+    "method": (str,),
+    "summary": (dict,),
+    "history": (dict,),
+    "reach": (int, float),
+    "network": (dict,),
+}
+
+
+def content_problem(content: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return the first problem with a file's content; empty text if there is none.
+
+    Examples
+    --------
+    >>> content_problem({"model": "newsvendor"}, {})[:35]
+    "it has no valid 'uncertain_params',"
+    """
+    return (
+        _field_problem(content)
+        or _shape_problem(content["context_shape"], arrays)
+        or _name_problem(content)
+        or _history_problem(content["history"])
+        or _number_problem(content, arrays)
+    )
+
+
+def _field_problem(content: Mapping[str, Any]) -> str:
+    wrong = [
+        name
+        for name, kinds in _FIELDS.items()
+        if not isinstance(content.get(name), kinds)
+    ]
+    return f"it has no valid {shortlist(wrong)}" if wrong else ""
+
+
+def _shape_problem(shape: list[Any], arrays: Arrays) -> str:
+    is_valid = (
+        len(shape) in (1, 2)
+        and all(is_whole(size) and size > 0 for size in shape)
+        and math.prod(shape) <= _MAX_CONTEXT
+    )
+    if is_valid and len(shape) == 2:
+        widest = max((max(x.shape, default=1) for x in arrays.values()), default=1)
+        is_valid = shape[0] * widest <= _MAX_STATES
+    return "" if is_valid else f"a context of shape {shape!s:.60} is not plausible"
+
+
+def _name_problem(content: Mapping[str, Any]) -> str:
+    for key in ("uncertain_params", "first_stage_variables"):
+        if not _are_names(content[key]):
+            return f"its {key} are not all text"
+    names, numbers = content["context_names"], content["context_shape"][-1]
+    if names is None or _are_names(names) and len({*names}) == len(names) == numbers:
+        return ""
+    return f"its context_names are not {numbers} different names"
+
+
+def _are_names(names: list[Any]) -> bool:
+    return all(isinstance(name, str) for name in names)
+
+
+def _history_problem(history: Mapping[str, Any]) -> str:
+    columns: Any = history.get("columns")
+    rows: Any = history.get("rows")
+    is_table = isinstance(columns, list) and isinstance(rows, list)
+    if not is_table or len(columns) > _MAX_COLUMNS or len(rows) > MAX_ROWS:
+        return f"its history is not a table of at most {MAX_ROWS} rows"
+    if not _are_names(columns) or len({*columns}) != len(columns):
+        return "its history's columns do not have different names"
+    for row in rows:
+        if not isinstance(row, dict) or not all(map(_is_cell, row.values())):
+            return "a row of its history is not numbers and text"
+    return ""
+
+
+def _is_cell(cell: Any) -> bool:
+    """Whether it is text, a boolean, or a number that fits a float, perhaps infinite."""
+    if isinstance(cell, str | bool | float):
+        return True
+    return is_number(cell) and abs(cell) < _LARGEST
+
+
+def _number_problem(content: Mapping[str, Any], arrays: Arrays) -> str:
+    if not is_number(content["reach"]) or content["reach"] < 0:
+        return f"its reach is {content['reach']!r:.40}"
+    if custom_parts(content["network"]):  # users' modules may hold any numbers
+        return ""
+    wrong = [name for name, values in arrays.items() if not _is_plausible(name, values)]
+    return f"the numbers of {shortlist(wrong)} are not plausible" if wrong else ""
+
+
+def _is_plausible(name: str, values: np.ndarray) -> bool:
+    if values.dtype.kind != "f":
+        return True
+    if name.endswith(_BOUNDS):
+        return not np.isnan(values).any()
+    if name.endswith(_POSITIVE) and not (values > 1 / _LARGEST).all():
+        return False
+    return bool((np.abs(values) < _LARGEST).all())
+
+
+def name_problems(
+    content: Mapping[str, Any], two_stage: TwoStageModel
+) -> Iterator[str]:
+    """Yield how a model's names, or their order, differ from those in a file."""
+    for what, key, components in (
+        ("uncertain Params", "uncertain_params", two_stage.uncertain_params),
+        (
+            "first-stage variables",
+            "first_stage_variables",
+            two_stage.first_stage_variables,
+        ),
+    ):
+        in_file, in_model = content[key], [one.name for one in components]
+        missing = [name for name in in_file if name not in in_model]
+        unknown = [name for name in in_model if name not in in_file]
+        if missing:
+            yield f"{what} in the file but not in the model: {shortlist(missing)}"
+        if unknown:
+            yield f"{what} in the model but not in the file: {shortlist(unknown)}"
+        if not missing and not unknown and in_file != in_model:
+            yield f"{what} are in another order; annotate them as {shortlist(in_file)}"
+
+
+def domain_problems(omega: Omega, two_stage: TwoStageModel) -> Iterator[str]:
+    """Yield the uncertain Params whose domain is narrower than the file's scenarios."""
+    lower, upper = omega.lower.numpy(), omega.upper.numpy()
+    low, high = domain_bounds(two_stage, omega.spread.numpy())
+    for j in np.flatnonzero((low > lower) | (high < upper)):
+        param = two_stage.uncertain_params[j]
+        yield (
+            f"uncertain Param '{param.name}' is within "
+            f"{param.parent_component().domain.name} here, [{low[j]:g}, {high[j]:g}], "
+            f"but the file's scenarios can be anywhere in [{lower[j]:g}, {upper[j]:g}]; "
+            "declare the Param as it was when the policy was fitted, or fit again"
+        )
