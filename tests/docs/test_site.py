@@ -40,7 +40,7 @@ def test_the_index_lists_each_page_once():
     assert sorted(found) == sorted(pages)
 
 
-def test_no_code_on_the_pages_goes_untested():
+def test_all_code_on_the_pages_is_tested():
     fences = {
         path.name: re.findall(r"^```python\n(?!>>> )", path.read_text(), re.MULTILINE)
         for path in DOCS.glob("*.md")

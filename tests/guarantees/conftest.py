@@ -1,4 +1,4 @@
-"""Policies for a newsvendor, each made once, and what its decisions cost by hand."""
+"""Newsvendor policies, fitted once, and the closed form of their costs."""
 
 import numpy as np
 import pytest

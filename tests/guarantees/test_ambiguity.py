@@ -1,4 +1,4 @@
-"""How far the best and the worst optimal decision are apart."""
+"""Costs of the best and the worst optimal decision."""
 
 import numpy as np
 import pytest
@@ -11,9 +11,7 @@ from pyomo_csg.learn.history import History
 from tests.quick import fit
 
 
-def test_a_newsvendor_who_is_to_meet_half_of_two_demands_may_order_anything_between(
-    history, held_out
-):
+def test_a_newsvendor_with_tied_orders_has_the_closed_form(history, held_out):
     model = newsvendor.build(price=1.9)
     policy = fit(history, model, method="mmd")
     found = ambiguity(policy, held_out)
@@ -26,7 +24,7 @@ def test_a_newsvendor_who_is_to_meet_half_of_two_demands_may_order_anything_betw
     assert found.share > 0.9 and "the worst" in str(found)
 
 
-def test_where_decisions_are_unique_there_is_none(policy, held_out):
+def test_unique_decisions_have_no_ambiguity(policy, held_out):
     found = ambiguity(policy, held_out)
     assert found.share == 0.0 and np.allclose(found.spread, 0)
     assert "cost the same" in str(found)
@@ -38,7 +36,7 @@ def test_integer_models_are_refused():
         ambiguity(policy, mnv.sample(4, seed=2))
 
 
-def test_sets_of_many_sizes_are_refused(policy, history, held_out):
+def test_different_numbers_of_scenarios_are_refused(policy, history, held_out):
     rival = SampledForestSAA(policy, History(*history))
     with pytest.raises(csg.DataError, match="number of scenarios differs"):
         ambiguity(rival, held_out)

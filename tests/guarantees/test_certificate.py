@@ -1,4 +1,4 @@
-"""Certificates: their numbers by hand, their words, and how often they hold."""
+"""Certificates: numbers by hand, text, and coverage."""
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,7 @@ def test_perfect_information_saves_what_the_closed_form_says(
     assert certificate.gaps[0].interval.mean == pytest.approx(gaps.mean())
 
 
-def test_words_say_what_the_numbers_do(certificate):
+def test_text_agrees_with_the_numbers(certificate):
     text = str(certificate)
     assert "With 95 % confidence, all of these hold:" in text
     assert f"at most {certificate.cost.upper:.5g}" in text
@@ -74,15 +74,13 @@ def test_words_say_what_the_numbers_do(certificate):
     assert ("Caution" in text) == certificate.cost.doubtful
 
 
-def test_who_is_beaten_is_told_so(policy, held_out):
+def test_a_policy_that_loses_is_reported_as_such(policy, held_out):
     known = newsvendor.conditional(np.zeros(2))[0]
     text = str(policy.certify(held_out, against={"an expert": Fixed(known.min())}))
     assert "an expert beats it" in text or "better or worse" in text
 
 
-def test_the_usual_rivals_learn_from_the_history_that_is_given(
-    policy, held_out, history
-):
+def test_default_baselines_learn_from_the_given_history(policy, held_out, history):
     found = policy.certify(held_out, history=history, gaps=False)
     demands = history[1][:, 0]
     candidates = np.unique(demands)
@@ -98,19 +96,19 @@ def test_the_usual_rivals_learn_from_the_history_that_is_given(
     assert advantage.count == 120
 
 
-def test_without_a_history_half_of_the_pairs_is_the_rivals(policy, held_out):
+def test_without_a_history_baselines_learn_from_half_of_the_pairs(policy, held_out):
     found = policy.certify(held_out, gaps=False)
     assert {one.count for one in found.advantages.values()} == {60}
     assert found.cost.count == 120
 
 
-def test_a_range_gives_bounds_without_a_law(policy, held_out):
+def test_a_range_gives_bounds_for_any_distribution(policy, held_out):
     found = policy.certify(held_out, cost_range=(-3.0, 54.0), against={})
     assert found.cost.method == "bernstein" and found.cost.upper > 4
     assert "for any distribution of costs" in str(found)
 
 
-def test_a_rival_s_cost_out_of_the_range_is_refused(policy, held_out):
+def test_a_baseline_s_cost_outside_the_range_is_refused(policy, held_out):
     costs, dear = decision_costs(policy, History(*held_out)), Fixed(500.0)
     mine = {"cost_range": (float(costs.min()) - 1, float(costs.max()) + 1)}
     assert policy.certify(held_out, against={}, gaps=False, **mine).cost.method
@@ -151,7 +149,7 @@ def test_columns_are_found_by_their_names(history, held_out):
         (20, {"cost_range": (0.0, 1.0)}, "costs are between -0.7"),
     ],
 )
-def test_what_is_off_is_refused(policy, held_out, rows, options, says):
+def test_bad_arguments_are_refused(policy, held_out, rows, options, says):
     data = held_out[0][:rows], held_out[1][:rows]
     with pytest.raises(csg.DataError, match=says):
         policy.certify(data, against={}, **options)
@@ -167,7 +165,7 @@ def test_what_is_off_is_refused(policy, held_out, rows, options, says):
         ),
     ],
 )
-def test_a_rival_that_cannot_be_compared_is_refused(
+def test_a_baseline_that_cannot_be_compared_is_refused(
     policy, history, held_out, rival, says
 ):
     with pytest.raises(csg.DataError, match=says):
@@ -179,7 +177,7 @@ def test_contexts_of_another_shape_are_refused(policy, held_out):
         policy.certify((np.ones((120, 3)), held_out[1]))
 
 
-def test_a_cost_that_is_infinite_is_no_certificate(history):
+def test_infinite_costs_give_no_certificate(history):
     m = newsvendor.build()
     m.least = pyo.Constraint(expr=m.sold >= 14.0)
     fussy = fit(history, m, method="mmd")
@@ -187,7 +185,7 @@ def test_a_cost_that_is_infinite_is_no_certificate(history):
         fussy.certify((history[0], history[1] * 0.5), against={})
 
 
-def test_all_bounds_hold_together_as_often_as_they_say(policy, history, by_hand):
+def test_joint_coverage_is_at_least_nominal(policy, history, by_hand):
     """On bootstrap samples of many pairs, whose means are known."""
     contexts, demands = newsvendor.sample(1000, seed=5)
     everyone = [policy, *certificate_baselines(policy, History(*history)).values()]

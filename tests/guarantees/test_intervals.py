@@ -24,7 +24,7 @@ def _least(delta):
     return 1 - stats.binom.ppf(0.999, REPEATS, delta) / REPEATS
 
 
-def test_hoeffding_is_the_textbook_s():
+def test_hoeffding_agrees_with_the_textbook():
     values = np.array([0.0, 1.0] * 20)
     found = mean_interval(values, 0.1, width=1.0)
     assert found.method == "hoeffding"
@@ -50,14 +50,14 @@ def test_without_skewness_it_is_students_t():
     assert found.method == "student" and not found.doubtful
 
 
-def test_values_that_are_all_the_same_have_no_spread():
+def test_constant_values_give_an_interval_of_width_zero():
     found = mean_interval(np.full(10, 2.5), 0.05)
     assert (found.lower, found.mean, found.upper) == (2.5, 2.5, 2.5)
 
 
 @pytest.mark.parametrize("width", [None, 1.0])
 @pytest.mark.parametrize("delta", [0.05, 0.01])
-def test_intervals_hold_as_often_as_they_say(delta, width):
+def test_coverage_is_at_least_nominal(delta, width):
     rng = np.random.default_rng(2)
     lower, upper = _held(lambda: rng.beta(0.5, 2, 60), 0.2, delta, width)
     assert lower >= _least(delta) and upper >= _least(delta)
@@ -73,7 +73,7 @@ def test_student_alone_would_not_hold_on_skewed_values():
     assert plain < _least(delta) and corrected > plain
 
 
-def test_few_values_of_a_skewed_law_are_doubtful_and_many_are_not():
+def test_few_skewed_values_are_doubtful_and_many_are_not():
     rng = np.random.default_rng(4)
     assert mean_interval(rng.lognormal(size=50), 0.05).doubtful
     assert not mean_interval(rng.exponential(size=2000), 0.05).doubtful
@@ -89,6 +89,6 @@ def test_few_values_of_a_skewed_law_are_doubtful_and_many_are_not():
         ([1.0, 4.0], 0.05, 2.0, "3 apart"),
     ],
 )
-def test_what_is_off_is_refused(values, delta, width, says):
+def test_bad_arguments_are_refused(values, delta, width, says):
     with pytest.raises(csg.DataError, match=says):
         mean_interval(np.array(values), delta, width)

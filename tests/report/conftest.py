@@ -1,4 +1,4 @@
-"""Policies to look at, each fitted once, and a browser to look with."""
+"""Policies to report on, fitted once, and a headless browser."""
 
 import shutil
 

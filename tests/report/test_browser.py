@@ -47,7 +47,7 @@ def places(browser):
     return [float(circle.get_attribute("cx")) for circle in found]
 
 
-def test_every_chart_is_drawn_with_what_was_seen(opened, auto, held_out):
+def test_every_chart_shows_its_data(opened, auto, held_out):
     page = opened(auto, held_out)
 
     summary = auto.learned.summary
@@ -83,7 +83,7 @@ def test_the_picker_changes_the_chart_and_the_decision(opened, mmd, held_out):
     assert numbers == pytest.approx(mmd.scenarios(x)[:, 0].tolist(), rel=1e-3)
 
 
-def test_buttons_go_from_context_to_context_and_stop_at_the_ends(opened, mmd, held_out):
+def test_buttons_step_through_contexts_and_stop_at_the_ends(opened, mmd, held_out):
     page = opened(mmd, held_out)
     picked = []
     for button in ["previous", *["next"] * 6, "previous"]:
@@ -115,7 +115,7 @@ def test_a_larger_weight_is_a_larger_mark(opened, static):
     assert count(page, "#scenarios path.thread") == 4
 
 
-def test_a_loss_net_is_shown_against_the_truth(opened, static):
+def test_loss_net_predictions_are_plotted_against_true_losses(opened, static):
     page = opened(static)
 
     found = static.learned.summary["loss_net"]
@@ -124,7 +124,7 @@ def test_a_loss_net_is_shown_against_the_truth(opened, static):
     assert f"{correlation:.2f}"[:-1] in text(page, "#loss-net-words").replace("−", "-")
 
 
-def test_without_pairs_the_page_says_what_they_would_add(opened, auto):
+def test_without_pairs_a_note_says_what_is_missing(opened, auto):
     page = opened(auto)
 
     assert "data=" in text(page, ".note")
@@ -133,7 +133,7 @@ def test_without_pairs_the_page_says_what_they_would_add(opened, auto):
     assert text(page, "#context option") == "the mean context"
 
 
-def test_a_phone_need_not_scroll_sideways_and_dark_is_dark(opened, static):
+def test_narrow_screens_and_dark_mode_work(opened, static):
     page = opened(static, width=360)
     light = page.find_element("tag name", "body").value_of_css_property("background")
 
@@ -148,7 +148,7 @@ def test_a_phone_need_not_scroll_sideways_and_dark_is_dark(opened, static):
     assert light != dark
 
 
-def test_the_page_asks_no_network_and_runs_no_name(opened):
+def test_the_page_loads_nothing_and_escapes_names(opened):
     evil = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
     model = newsvendor.build()
     model.name = evil

@@ -1,4 +1,4 @@
-"""Which contexts are shown, and what is near them."""
+"""Example contexts and nearby outcomes."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from pyomo_csg.report.contexts import example_contexts, nearby_outcomes
 from tests.report.conftest import days
 
 
-def test_near_is_what_followed_the_nearest_contexts(mmd):
+def test_nearby_outcomes_follow_the_nearest_contexts(mmd):
     pairs = pairs_for(mmd, days(150, 3))
     x = np.array([0.3, -0.4])
 
@@ -21,13 +21,13 @@ def test_near_is_what_followed_the_nearest_contexts(mmd):
 
 
 @pytest.mark.parametrize(("pairs", "near"), [(4, 4), (30, 10), (900, 60)])
-def test_near_is_a_tenth_but_not_too_few_nor_too_many(mmd, pairs, near):
+def test_nearby_outcomes_are_a_tenth_within_limits(mmd, pairs, near):
     assert (
         len(nearby_outcomes(mmd, np.zeros(2), pairs_for(mmd, days(pairs, 3)))) == near
     )
 
 
-def test_contexts_of_the_pairs_are_shown_that_differ(mmd):
+def test_example_contexts_differ(mmd):
     pairs = pairs_for(mmd, days(200, 3))
 
     shown = np.stack([one.context for one in example_contexts(mmd, pairs)])
@@ -45,7 +45,7 @@ def test_few_contexts_are_all_shown_once(mmd):
     assert len(example_contexts(mmd, pairs)) == 3
 
 
-def test_without_pairs_the_mean_and_what_is_around_it_is_shown(mmd):
+def test_without_pairs_contexts_around_the_mean_are_shown(mmd):
     shown = example_contexts(mmd, None)
 
     center, spread = mmd.network.center.numpy(), mmd.network.spread.numpy()

@@ -1,4 +1,4 @@
-"""What a page holds, and what is said where it cannot be written."""
+"""The content of the report page, and errors when it cannot be written."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def content(path):
     return json.loads(re.search(r'id="content">(.*?)</script>', page, re.DOTALL)[1])
 
 
-def test_the_page_is_one_file_and_the_text_is_as_before(tmp_path, auto):
+def test_the_page_is_one_file_without_links(tmp_path, auto):
     assert auto.report(tmp_path / "report.html") == auto.report()
 
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ def test_a_loaded_policy_has_the_same_page_but_for_times(tmp_path, static):
         assert one["decision"] == pytest.approx(other["decision"])
 
 
-def test_panels_integers_and_policies_without_a_story_have_a_page(tmp_path):
+def test_panels_and_policies_without_a_summary_have_a_page(tmp_path):
     of_panels = fit(panels(), portfolio(), method="mmd")
     bare = Policy(newsvendor.build(), papers())
     bare.learned.summary.pop("candidates")
@@ -83,7 +83,7 @@ def test_panels_integers_and_policies_without_a_story_have_a_page(tmp_path):
     assert content(tmp_path / "bare.html")["call"] == ""
 
 
-def test_a_context_without_a_decision_is_shown_as_that():
+def test_a_context_without_a_decision_has_null_values():
     pairs = np.array([[5.0], [99.0], [6.0]]), np.array([[5.0], [8.0], [12.0]])
 
     found = page_content(infeasible_beyond(), pairs)
@@ -94,7 +94,7 @@ def test_a_context_without_a_decision_is_shown_as_that():
     assert found["costs"]["table"][0]["unsolved"] == 2
 
 
-def test_the_call_gives_the_policy_again(auto, static):
+def test_the_fit_call_reproduces_the_policy(auto, static):
     called = page_content(static)["call"].removeprefix("policy = ")
     again = eval(
         called, {"csg": csg, "model": cep1.build(), "data": cep1.sample(40, 1)}
@@ -104,7 +104,7 @@ def test_the_call_gives_the_policy_again(auto, static):
     assert np.array_equal(again.scenarios(contexts), static.scenarios(contexts))
 
 
-def test_the_call_names_the_context_that_was_chosen():
+def test_the_fit_call_names_the_chosen_context():
     data = days(40, 1).assign(weekday="Monday")  # which is no number
     policy = fit(data, method="mmd", context=["rain"])
 

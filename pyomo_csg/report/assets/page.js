@@ -1,4 +1,4 @@
-// Fills the sections, and lets one choose the context.
+// Fills the sections, and handles the choice of a context.
 
 const content = JSON.parse(byId("content").textContent);
 const STYLES = ["ours", "mean", "free"];
@@ -34,7 +34,7 @@ function show(index) {
 function decisionWords(context) {
   const more = content.allVariables - content.variables.length;
   const rest = more > 0 ? ` The other ${more} numbers are smaller.` : "";
-  return context.value === null ? "" : `The objective, which is to ${content.sense}, is ${shown(context.value)} in the mean of these scenarios.${rest}`;
+  return context.value === null ? "" : `The objective, which is to ${content.sense}, is ${shown(context.value)} on average over these scenarios.${rest}`;
 }
 
 function picker() {
@@ -48,8 +48,8 @@ function picker() {
   const near = content.contexts[0].near;
   const hidden = content.allNumbers - content.numbers.length;
   byId("scenarios-caption").textContent =
-    "Blue: scenarios, by their numbers; a larger one weighs more." +
-    (near ? ` Grey: what happened after the ${near.length} contexts nearest to this one.` : "") +
+    "Blue: scenarios, numbered; a larger mark has a larger weight." +
+    (near ? ` Gray: outcomes after the ${near.length} nearest contexts.` : "") +
     (hidden > 0 ? ` The first ${content.numbers.length} of ${content.allNumbers} uncertain numbers.` : "");
   show(0);
 }
@@ -59,9 +59,9 @@ function costs() {
   if (!found) return void (byId("costs").hidden = true);
   const sign = content.sense === "maximize" ? " A profit is a negative cost." : "";
   const cheaper = found.table.filter((row) => row.difference + 2 * row.difference_error < 0).map((row) => `“${row.name}”`);
-  const dearer = cheaper.length ? ` Here ${cheaper.join(" and ")} costs less than this policy: do not rely on it yet.` : "";
+  const dearer = cheaper.length ? ` Here ${cheaper.join(" and ")} costs less than this policy: do not rely on this policy yet.` : "";
   byId("costs-words").textContent =
-    `On the ${found.pairs} pairs that were given; on pairs that were learned from, costs flatter. The other two learned from these pairs, each fifth from the other four.${sign}${dearer}`;
+    `Costs on the ${found.pairs} pairs that were given. On training pairs they would be too optimistic. The two baselines are fitted by five-fold cross-validation on these pairs.${sign}${dearer}`;
   drawCosts(byId("cdf"), found, STYLES);
   byId("cdf").after(html("p", { class: "legend" }, ...found.table.map((row, i) => html("span", { class: `key ${STYLES[i]}` }, row.name))));
   const failed = found.table.some((row) => row.unsolved);
@@ -102,7 +102,7 @@ function lossNet() {
   const found = content.lossNet;
   if (!found || !found.true.length) return void (byId("loss-net").hidden = true);
   byId("loss-net-words").textContent =
-    `${found.true.length} held-out pairs; the correlation is ${shown(correlation(found.predicted, found.true))}. Points below the line are where scenarios went because the Loss-Net promised too much; a larger regularization holds them back.`;
+    `${found.true.length} held-out pairs; the correlation is ${shown(correlation(found.predicted, found.true))}. Below the line the Loss-Net is too optimistic, which draws scenarios there; a larger regularization prevents it.`;
   drawLossNet(byId("scatter"), found);
 }
 
@@ -118,7 +118,7 @@ function rest() {
   terms(byId("facts"), content.facts);
   const ms = content.milliseconds;
   byId("solver-words").textContent =
-    `${ms.length} decisions, one after another, took ${shown(middle(ms))} ms in the median and ${shown(ms[ms.length - 1])} ms at most: from a context to its decision. Since the policy was fitted or loaded, for decisions and for this page:`;
+    `${ms.length} single decisions, from context to decision, took ${shown(middle(ms))} ms in the median and ${shown(ms[ms.length - 1])} ms at most. Totals since the policy was fitted or loaded, including this page:`;
   terms(byId("stats"), content.solver);
   byId("call").textContent = content.call;
   byId("call").hidden = !content.call;

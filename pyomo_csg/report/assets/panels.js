@@ -1,6 +1,6 @@
 // The charts of the page, one function each.
 
-/** Scenarios of a context over what happened near it: a row for each uncertain number. */
+/** Scenarios of a context and nearby outcomes: one row per uncertain number. */
 function drawScenarios(place, content, context) {
   const single = content.numbers.length === 1;
   const step = single ? 150 : 84;
@@ -31,7 +31,7 @@ function scenarioRow(canvas, content, context, j, width, top, height) {
   return { X, y: middle };
 }
 
-/** Return how far to move marks up or down, so that those in one place can be told apart. */
+/** Return vertical shifts that separate overlapping marks. */
 function apart(places) {
   const order = places.map((x, k) => [x, k]).sort((a, b) => a[0] - b[0]);
   const shifts = places.map(() => 0);
@@ -53,9 +53,9 @@ function scenarioMark(content, context, k, j, x, y) {
   );
 }
 
-/** The decision as a table, with where each number stands among the contexts shown. */
+/** The decision as a table, with the range of each variable over the contexts shown. */
 function decisionTable(content, context) {
-  if (context.value === null) return html("p", {}, "There is none: the program on these scenarios has no solution.");
+  if (context.value === null) return html("p", {}, "No decision: the program on these scenarios has no solution.");
   const rows = content.variables.map((name, v) => {
     const all = content.contexts.map((one) => one.decision[v]).filter((x) => x !== null);
     return html("tr", {},
@@ -73,7 +73,7 @@ function rangeMark(all, value) {
     dot({ class: "dot", cx: X(value), cy: 8, r: 5 }, tip));
 }
 
-/** Losses of candidates, with standard errors of their distance from the winner. */
+/** Losses of candidates, with standard errors of the difference from the chosen one. */
 function drawCandidates(place, rows, chosen) {
   const range = roomy(rows.flatMap((row) => [row.loss - (row.standard_error || 0), row.loss + (row.standard_error || 0)]), 0.08);
   draw(place, "Mean losses of the candidates", rows.length * 44 + 24, (canvas, width, height) => {
@@ -106,7 +106,7 @@ function drawTried(place, rows) {
   });
 }
 
-/** Losses of one stage of the training, one line a run. */
+/** Training losses of one stage, one line per run. */
 function drawTraining(place, stage) {
   const steps = stage.runs.flatMap((run) => run.step);
   const losses = stage.runs.flatMap((run) => [...run.loss, ...(run.held_out || [])]);
@@ -121,7 +121,7 @@ function drawTraining(place, stage) {
   });
 }
 
-/** Shares of pairs by what decisions cost at most. */
+/** Cumulative distribution of costs. */
 function drawCosts(place, costs, styles) {
   const range = roomy(Object.values(costs.curves).flat(), 0.02);
   draw(place, "Distribution of costs on the pairs", (width) => Math.min(360, 180 + width / 4), (canvas, width, height) => {
@@ -132,7 +132,7 @@ function drawCosts(place, costs, styles) {
   });
 }
 
-/** What the Loss-Net predicted against what the solver found. */
+/** Losses predicted by the Loss-Net against losses computed by the solver. */
 function drawLossNet(place, { predicted, true: truth }) {
   const range = roomy([...predicted, ...truth]);
   draw(place, "Predicted against true losses", (width) => Math.min(width, 420), (canvas, width, height) => {

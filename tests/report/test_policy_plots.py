@@ -64,7 +64,7 @@ def test_training_is_drawn_stage_by_stage(mmd, auto):
     assert [label.split(", to ")[0] for label in labels] == stages.tolist()
 
 
-def test_a_policy_without_a_history_says_so():
+def test_a_policy_without_training_losses_is_refused():
     learned = papers()
     bare = Policy(newsvendor.build(), type(learned)(learned.network, "mmd", {}))
 
@@ -72,7 +72,7 @@ def test_a_policy_without_a_history_says_so():
         bare.plot_training()
 
 
-def test_curves_leave_labels_out_and_part_where_a_stage_begins_again():
+def test_curves_omit_labels_and_split_repeated_stages():
     rows = [("mmd", 1, 5.0), ("mmd", 2, 4.0), ("mmd labels", 512, 3.0), ("mmd", 1, 6.0)]
     seen = pd.DataFrame(rows, columns=["stage", "step", "loss"])
 

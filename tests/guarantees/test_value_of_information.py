@@ -25,7 +25,7 @@ class Knowing(Decider):
         return np.broadcast_to(self._years, shape).copy(), weights
 
 
-def test_the_farmer_s_are_those_of_birge_and_louveaux():
+def test_the_farmer_agrees_with_birge_and_louveaux():
     found = conditional_values(Knowing(), [([0.0], farmer.scenarios())])
     assert found.vss == pytest.approx(1150)
     assert found.evpi == pytest.approx(7015.56, abs=0.01)
@@ -33,12 +33,12 @@ def test_the_farmer_s_are_those_of_birge_and_louveaux():
     assert found.table["stochastic"].tolist() == pytest.approx([-108390])
 
 
-def test_who_decides_on_the_average_year_captures_nothing():
+def test_the_expected_value_decision_captures_nothing():
     found = conditional_values(Knowing([1]), [([0.0], farmer.scenarios())])
     assert found.captured == pytest.approx(0.0, abs=1e-9)
 
 
-def test_where_uncertainty_is_worth_nothing_nothing_is_captured():
+def test_without_a_vss_nothing_is_captured():
     """With one outcome the mean is all that may happen."""
     found = conditional_values(Knowing([0]), [([0.0], farmer.scenarios()[[0]])])
     assert found.vss == pytest.approx(0.0, abs=1e-6)
@@ -56,7 +56,7 @@ def test_weights_count():
     assert one.vss == pytest.approx(other.vss)
 
 
-def test_the_newsvendor_s_are_in_closed_form(policy, by_hand):
+def test_the_newsvendor_agrees_with_the_closed_form(policy, by_hand):
     contexts = newsvendor.sample(4, seed=7)[0]
     laws = [newsvendor.conditional(x) for x in contexts]
     cases = [(x, *law) for x, law in zip(contexts, laws, strict=True)]
@@ -80,7 +80,7 @@ def test_a_model_that_is_maximised_has_the_same(history):
     assert np.allclose(one, other)
 
 
-def test_on_data_alone_costs_are_those_of_what_happened(
+def test_on_data_alone_costs_are_those_of_the_outcomes(
     policy, history, held_out, by_hand
 ):
     found = values(policy, held_out, history=history)
@@ -93,11 +93,11 @@ def test_on_data_alone_costs_are_those_of_what_happened(
     assert "with one outcome each" in str(found)
 
 
-def test_without_a_history_half_of_the_pairs_teach_the_others(policy, held_out):
+def test_without_a_history_baselines_learn_from_half_of_the_data(policy, held_out):
     assert len(values(policy, held_out).table) == 60
 
 
-def test_they_agree_with_those_of_the_known_law(policy, history):
+def test_data_and_known_distributions_agree(policy, history):
     """On many pairs, data alone and the law say about the same of the policy."""
     contexts, demands = newsvendor.sample(100, seed=8)
     seen = values(policy, (contexts, demands), history=history)

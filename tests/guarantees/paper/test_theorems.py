@@ -55,7 +55,7 @@ def test_scenarios_of_the_class_stay_within_its_reach(linear, pairs):
     assert (low <= scenarios).all() and (scenarios <= high).all()
 
 
-def test_no_outcome_moves_faster_with_its_free_number_than_is_said():
+def test_max_slope_bounds_the_slope_of_outcomes():
     omega = Omega([-np.inf, 0.0, 0.0], [np.inf, np.inf, 4.0], [1.0] * 3, [0.5] * 3)
     free = torch.linspace(-9, 9, 4001, dtype=torch.float64)[:, None].expand(-1, 3)
     slopes = (omega(free).diff(dim=0) / free.diff(dim=0)).abs().amax(dim=0)
@@ -64,7 +64,7 @@ def test_no_outcome_moves_faster_with_its_free_number_than_is_said():
 
 
 @pytest.mark.parametrize("kernel", sorted(KERNELS))
-def test_lemma_1_holds_on_what_is_drawn(kernel):
+def test_lemma_1_holds_on_random_draws(kernel):
     """The loss moves by at most 4 L_k / sqrt(K), and stays within a range of width 2 U."""
     rng, count, p = np.random.default_rng(0), 3, 2
     zeta, omega = rng.uniform(0, 4, (400, count, p)), rng.uniform(0, 4, (400, p))
@@ -95,7 +95,7 @@ def test_theorem_2_for_the_mmd_loss_is_the_sum_of_its_terms(linear, pairs):
     assert terms["confidence"] == pytest.approx(width * math.sqrt(math.log(10) / 160))
 
 
-def test_theorem_2_for_the_mmd_loss_is_of_the_bandwidth_that_was_fitted(pairs):
+def test_theorem_2_for_the_mmd_loss_uses_the_fitted_bandwidth(pairs):
     config = {"kernel": "gaussian", "bandwidth": 3.0, "mmd_epochs": 2}
     policy = fit(pairs, method="mmd", network=csg.Linear(bound=0.8), config=config)
 
@@ -107,7 +107,7 @@ def test_theorem_2_for_the_mmd_loss_is_of_the_bandwidth_that_was_fitted(pairs):
     assert terms["mean MMD loss"] == pytest.approx(float(losses.mean()))
 
 
-def test_theorem_2_for_the_task_loss_says_who_makes_it_vacuous(linear, pairs):
+def test_theorem_2_for_the_task_loss_names_the_vacuous_term(linear, pairs):
     bound = task_bound(linear, pairs, support=SUPPORT)
     losses = linear.oracle.loss(linear.scenarios(pairs[0]), pairs[1])
     assert _terms(bound)["mean task loss"] == pytest.approx(losses.mean())
@@ -115,13 +115,13 @@ def test_theorem_2_for_the_task_loss_says_who_makes_it_vacuous(linear, pairs):
     assert "Vacuous, because of 'complexity'" in str(bound)
 
 
-def test_a_class_that_is_very_small_has_a_bound_that_says_something(pairs):
+def test_a_very_small_class_has_a_bound_that_is_not_vacuous(pairs):
     policy = fit(pairs, method="mmd", network=csg.Linear(bound=0.05))
     bound = task_bound(policy, pairs, support=SUPPORT)
     assert not bound.vacuous and "Not vacuous" in str(bound)
 
 
-def test_the_approximate_loss_s_terms_are_those_of_the_fit(linear, pairs):
+def test_terms_of_the_approximate_bound_come_from_the_fit(linear, pairs):
     bound = approximate_bound(linear, pairs, support=SUPPORT)
     terms, net = _terms(bound), linear.learned.summary["trust"]
     assert terms["Loss-Net's error"] == net["error"]
@@ -131,13 +131,13 @@ def test_the_approximate_loss_s_terms_are_those_of_the_fit(linear, pairs):
     assert bound.culprit.name == "complexity of Loss-Nets" and bound.vacuous
 
 
-def test_the_approximate_bound_is_of_the_pairs_that_were_fitted_to(linear, pairs):
+def test_the_approximate_bound_needs_the_training_pairs(linear, pairs):
     more = [np.concatenate([part, part]) for part in pairs]
     with pytest.raises(csg.DataError, match="the policy was fitted to"):
         approximate_bound(linear, tuple(more), support=SUPPORT)
 
 
-def test_bounds_are_never_seen_violated():
+def test_bounds_hold_on_fresh_pairs():
     """Over histories of 20 pairs, beside the mean on many others."""
     contexts, demands = newsvendor.sample(400, seed=100)
     for seed in range(6):
@@ -154,11 +154,11 @@ def test_bounds_are_never_seen_violated():
         assert mmd_bound(policy, pairs, **near).total >= float(mmd_loss(*scaled).mean())
 
 
-def test_a_support_without_end_gives_a_bound_that_says_so(linear, pairs):
+def test_an_unbounded_support_gives_an_unbounded_bound(linear, pairs):
     assert "give a bounded support" in str(mmd_bound(linear, pairs))
 
 
-def test_where_the_speed_is_not_known_what_is_seen_of_it_is_told(monkeypatch):
+def test_an_unknown_lipschitz_constant_is_bounded_from_below(monkeypatch):
     monkeypatch.setattr(constants, "_MAX_BASES", 50)
     pairs = cep1.sample(30, seed=1)
     policy = fit(pairs, cep1.build(), method="mmd", network=csg.Linear(bound=0.5))
@@ -173,7 +173,7 @@ def test_where_the_speed_is_not_known_what_is_seen_of_it_is_told(monkeypatch):
         ({"support": SUPPORT, "radius": 1.0}, "radius is 1.0"),
     ],
 )
-def test_what_is_off_is_refused(linear, pairs, options, says):
+def test_bad_arguments_are_refused(linear, pairs, options, says):
     with pytest.raises(csg.DataError, match=says):
         mmd_bound(linear, pairs, **options)
 

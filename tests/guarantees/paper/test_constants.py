@@ -36,7 +36,7 @@ def shop(short=4.0, over=1.0, most=30.0):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_the_newsvendor_s_are_known(count):
+def test_the_newsvendor_agrees_with_the_closed_form(count):
     """Prices of demand are 0 or 0.95; the value's slopes are -0.05 and 0.9."""
     found = task_constants(newsvendor.build(), count, (LOW, HIGH))
     assert found.u_pi == pytest.approx(0.95)
@@ -53,7 +53,7 @@ def test_recourse_is_complete_or_only_relatively_so():
     assert not task_constants(newsvendor.build(), 1, (LOW, HIGH)).complete
 
 
-def test_a_simple_recourse_s_prices_are_its_costs():
+def test_duals_of_simple_recourse_are_its_costs():
     found = task_constants(shop(), 1, (LOW, HIGH))
     assert found.u_pi == pytest.approx(np.hypot(4, 4))
 
@@ -61,7 +61,7 @@ def test_a_simple_recourse_s_prices_are_its_costs():
 @pytest.mark.parametrize(
     ("build", "count"), [(newsvendor.build, 1), (newsvendor.build, 3), (shop, 1)]
 )
-def test_nothing_that_is_drawn_exceeds_a_constant(build, count):
+def test_random_draws_never_exceed_a_constant(build, count):
     model = build()
     found, oracle = task_constants(model, count, (LOW, HIGH)), csg.Oracle(model)
     rng, n, p = (
@@ -121,14 +121,14 @@ def test_the_range_is_met_at_corners_of_the_support():
     assert np.max(costs) > 0.6 * high
 
 
-def test_a_range_serves_a_certificate(policy, held_out):
+def test_a_cost_range_can_be_passed_to_certify(policy, held_out):
     bounds = cost_range(newsvendor.build())
     assert bounds == pytest.approx((-3.0, 54.0))
     found = policy.certify(held_out, cost_range=bounds, against={}, gaps=False)
     assert found.cost.method == "bernstein"
 
 
-def test_a_support_without_end_has_a_range_without_end():
+def test_an_unbounded_support_has_an_unbounded_range():
     assert cost_range(cep1.build())[1] == np.inf
 
 
@@ -164,7 +164,7 @@ def _narrow():
         (_narrow, "Assumption 4"),
     ],
 )
-def test_what_the_paper_s_bounds_are_not_for_is_refused(build, says):
+def test_models_outside_the_paper_s_class_are_refused(build, says):
     with pytest.raises(csg.ModelError, match=says):
         task_constants(build(), 1, (LOW, HIGH))
 
@@ -182,6 +182,6 @@ def test_dual_feasibility_and_complete_recourse_are_checked_by_programs():
     ("support", "says"),
     [((5.0, 1.0), "from 5.0 to 1.0"), (3.0, "give \\(lower, upper\\)")],
 )
-def test_a_support_that_is_none_is_refused(support, says):
+def test_a_bad_support_is_refused(support, says):
     with pytest.raises(csg.DataError, match=says):
         task_constants(newsvendor.build(), 1, support)
