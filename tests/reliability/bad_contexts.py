@@ -39,7 +39,7 @@ OF_CONTEXTS = {
     "Policy.weights": lambda s, x: s.policy.weights(x),
     "Policy.decide": lambda s, x: s.policy.decide(x),
     "Policy.plot_scenarios": lambda s, x: s.policy.plot_scenarios(x),
-    "Baseline.decide": lambda s, x: s.rival.decide(x),
+    "Baseline.decide": lambda s, x: s.baseline.decide(x),
     "ScenarioGenerator.predict": lambda s, x: s.generator.predict(x),
     "ScenarioGenerator.transform": lambda s, x: s.generator.transform(x),
 }
@@ -63,7 +63,7 @@ CASES = [
         "Policy.plot_scenarios",
         "many contexts",
         lambda s: s.policy.plot_scenarios(s.pairs[0]),
-        "20 contexts were given",
+        "x holds 20 contexts",
         "give one",
     ),
 ]

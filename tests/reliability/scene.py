@@ -25,7 +25,7 @@ class Learned:
     policy: csg.Policy = field(init=False)
     named: csg.Policy = field(init=False)
     linear: csg.Policy = field(init=False)
-    rival: csg.baselines.NeighbourWeighted = field(init=False)
+    baseline: csg.baselines.NeighbourWeighted = field(init=False)
     generator: csg.ScenarioGenerator = field(init=False)
     oracle: csg.Oracle = field(init=False)
     evaluation: csg.Evaluation = field(init=False)
@@ -35,7 +35,7 @@ class Learned:
         self.policy = quick.fit(pairs, method="mmd")
         self.named = quick.fit(frame(), method="mmd")
         self.linear = quick.fit(pairs, method="mmd", network=csg.Linear(1.5))
-        self.rival = csg.baselines.NeighbourWeighted(
+        self.baseline = csg.baselines.NeighbourWeighted(
             newsvendor.build(), pairs, neighbours=2
         )
         self.generator = csg.ScenarioGenerator(
@@ -55,14 +55,18 @@ class Learned:
     def state(self) -> list[Any]:
         """Return what must stay as it is."""
         policies = [self.policy, self.named, self.linear, self.generator.policy_]
-        models = [p.two_stage.model for p in (*policies, self.rival)]
+        models = [p.two_stage.model for p in (*policies, self.baseline)]
         models += [self.oracle.two_stage.model, self.generator.model]
         numbers = [
             tensor.numpy().tobytes()
             for policy in policies
             for tensor in policy.network.state_dict().values()
         ]
-        return [*map(told, models), numbers, self.evaluation.costs.to_numpy().tobytes()]
+        return [
+            *map(describe_model, models),
+            numbers,
+            self.evaluation.costs.to_numpy().tobytes(),
+        ]
 
 
 class Scene:
@@ -87,10 +91,10 @@ class Scene:
 
     def state(self) -> list[Any]:
         """Return what must be the same afterwards, beside what is learned."""
-        return [told(self.model), files(self.folder)]
+        return [describe_model(self.model), files(self.folder)]
 
 
-def told(model: Any) -> str:
+def describe_model(model: Any) -> str:
     """Return all that Pyomo tells of a model: values, fixings, bounds, expressions."""
     text = io.StringIO()
     model.pprint(ostream=text)

@@ -1,6 +1,7 @@
 """All bad input, table by table."""
 
 from tests.reliability import (
+    bad_baselines,
     bad_contexts,
     bad_evaluations,
     bad_files,
@@ -10,7 +11,6 @@ from tests.reliability import (
     bad_numbers,
     bad_options,
     bad_programs,
-    bad_rivals,
 )
 
 TABLES = (
@@ -20,7 +20,7 @@ TABLES = (
     bad_contexts,
     bad_numbers,
     bad_options,
-    bad_rivals,
+    bad_baselines,
     bad_evaluations,
     bad_guarantees,
     bad_files,

@@ -27,15 +27,15 @@ def scene(learned, tmp_path):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_bad_input_is_refused_in_words_and_changes_nothing(case, scene):
+def test_bad_input_raises_a_clear_error_and_changes_nothing(case, scene):
     case.before(scene)
     before = scene.state()
 
     with pytest.raises(csg.CsgError) as refused:
         case.run(scene)
 
-    told = str(refused.value)
-    assert case.thing in told and case.remedy in told
+    message = str(refused.value)
+    assert case.thing in message and case.remedy in message
     assert scene.state() == before
 
 
