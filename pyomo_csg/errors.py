@@ -14,14 +14,14 @@ class CsgError(PyomoException):
 
 
 class ProblemsError(CsgError):
-    """An error that lists everything found wrong, not only the first thing.
+    """An error that lists every problem found, not only the first.
 
     Parameters
     ----------
     subject : str
         What was being checked.
     problems : iterable of str
-        One line a problem: the component, what was found, what to do.
+        One line for each: the component, what was found, what to do.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class ProblemsError(CsgError):
 
 
 class AnnotationError(ProblemsError):
-    """:func:`pyomo_csg.annotate` was given something that it cannot mark."""
+    """:func:`pyomo_csg.annotate` was called with something that it cannot annotate."""
 
 
 class ModelError(ProblemsError):
@@ -50,16 +50,16 @@ class DataError(ProblemsError):
 
 
 class SolveError(CsgError):
-    """A program that has no answer.
+    """A program that could not be solved.
 
     Attributes
     ----------
     case : int
-        Which of a batch's cases, from 0.
+        The number of the case in its batch, from 0.
     status : str
         ``'infeasible'``, ``'unbounded'``, ``'time limit'``, ...
     detail : str
-        What else there is to say; often nothing.
+        More about the cause; often empty.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""matplotlib, an extra, when something is first drawn: it is slow to import, too."""
+"""Figures and axes; matplotlib is optional and imported on first use."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _pyplot, _ = attempt_import("matplotlib.pyplot", error_message=_NEEDED)
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of that many inches, of which pyplot knows nothing."""
+    """Return an empty figure, in inches, that pyplot does not track."""
     return _figure.Figure(figsize=(width, height), layout="constrained")
 
 
 def new_axes() -> Any:
-    """Return the axes of a new figure of pyplot's, which notebooks show."""
+    """Return the axes of a new pyplot figure, which notebooks show."""
     return _pyplot.subplots(layout="constrained")[1]
 
 
 def sound_axes(ax: Any, new: Callable[[], Any] = new_axes) -> Any:
-    """Return the axes that a user gives, or new ones; refuse what is none."""
+    """Return the axes that were given, or new ones; raise if they are not axes."""
     if ax is None:
         return new()
     if not hasattr(ax, "set_xlabel"):
@@ -37,7 +37,7 @@ def sound_axes(ax: Any, new: Callable[[], Any] = new_axes) -> Any:
 
 
 def save_figure(figure: Any, path: Any, dpi: int) -> None:
-    """Write a figure to a file, of a kind that follows from its ending."""
+    """Write a figure to a file; its suffix sets the format."""
     place = writable_path(path)
     try:
         figure.savefig(place, dpi=dpi)

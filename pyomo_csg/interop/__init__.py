@@ -1,4 +1,4 @@
-"""Models from and to other packages: mpi-sppy."""
+"""Exchange models with other packages: mpi-sppy."""
 
 from pyomo_csg.interop.mpisppy_reader import from_mpisppy
 

@@ -1,4 +1,4 @@
-"""From mpi-sppy: a scenario_creator as an annotated model and a table of scenarios."""
+"""csg.from_mpisppy: an annotated model and its scenarios from a scenario_creator."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ from pyomo_csg.stages.two_stage import TwoStageModel
 
 @contextmanager
 def mutable_params(names: Collection[str]) -> Iterator[None]:
-    """Construct the Params of these names mutable, and without gaps in their domains.
+    """Make Params with these names mutable, and their domains intervals, as they are built.
 
-    An AbstractModel constructs its Params anew in each instance, so that this reaches
-    them too, wherever they were declared.
+    An AbstractModel constructs its Params in each instance, so this applies to them too.
     """
     construct = Param.construct
 
     def construct_mutable(param: Any, data: Any = None) -> None:
         if not param.is_constructed() and param.local_name in names:
             param._mutable = True
-            param.domain = _without_gaps(param.domain)
+            param.domain = _spanned_interval(param.domain)
         construct(param, data)
 
     Param.construct = construct_mutable
@@ -51,8 +50,8 @@ def mutable_params(names: Collection[str]) -> Iterator[None]:
         Param.construct = construct
 
 
-def _without_gaps(domain: SetData) -> SetData:
-    """Return the interval that a discrete domain spans; others as they are."""
+def _spanned_interval(domain: SetData) -> SetData:
+    """Return the interval around a discrete domain; other domains unchanged."""
     if not is_discrete(domain):
         return domain
     low, high, _ = domain.get_interval()
@@ -127,16 +126,16 @@ def from_mpisppy(
     if not callable(scenario_creator):
         found = f"a {type(scenario_creator).__name__} was given; give a function"
         raise DataError("scenario_creator makes no scenarios", [found])
-    names = _checked(scenario_names)
+    names = _read_names(scenario_names)
     create: Creator = partial(scenario_creator, **kwargs)
     if uncertain_params is not None:
-        create = _with_mutable(create, names[0], uncertain_params)
-    model = _created(create, names[0])
+        create = _make_mutable(create, names[0], uncertain_params)
+    model = _build_scenario(create, names[0])
     first_stage = _first_stage(model)
     probabilities = [_probability(model)]
     sides = SideBySide(names[0], model)
     for name in names[1:]:
-        scenario = _created(create, name)
+        scenario = _build_scenario(create, name)
         probabilities.append(_probability(scenario))
         sides.compare(name, scenario)
         if _names(_first_stage(scenario)) != _names(first_stage):
@@ -146,7 +145,7 @@ def from_mpisppy(
             )
     sides.restore()
     table = sides.table()
-    uncertain = _uncertain(sides, table, uncertain_params)
+    uncertain = _uncertain_params(sides, table, uncertain_params)
     annotate(model, first_stage_variables=first_stage, uncertain_params=uncertain)
     del model._mpisppy_node_list  # or to unpickle the model would take mpi-sppy
     two_stage = TwoStageModel(model)
@@ -157,7 +156,7 @@ def from_mpisppy(
     return model, scenarios, pd.Series(weights, index=names, name="weight")
 
 
-def _checked(scenario_names: Iterable[str]) -> list[str]:
+def _read_names(scenario_names: Iterable[str]) -> list[str]:
     listed = isinstance(scenario_names, Iterable)
     plain = not listed or isinstance(scenario_names, str)
     names = [] if plain else [str(name) for name in scenario_names]
@@ -171,8 +170,8 @@ def _checked(scenario_names: Iterable[str]) -> list[str]:
     return names
 
 
-def _created(create: Creator, name: str) -> BlockData:
-    """Return a scenario, if it is one of two stages."""
+def _build_scenario(create: Creator, name: str) -> BlockData:
+    """Return the model of a scenario; raise if it does not have two stages."""
     model = create(name)
     check_constructed(model)
     nodes = getattr(model, "_mpisppy_node_list", ())
@@ -198,8 +197,8 @@ def _first_stage(model: BlockData) -> list[Any]:
     return [v for v in listed if v not in root.surrogate_vardatas]
 
 
-def _uncertain(sides: SideBySide, table: pd.DataFrame, given: Any) -> Any:
-    """Return the Params to mark, or say why data that differs cannot be."""
+def _uncertain_params(sides: SideBySide, table: pd.DataFrame, given: Any) -> Any:
+    """Return the Params to annotate; raise if other data differs."""
     problems = list(sides.problems.values())
     differ = [column for column in table if table[column].nunique() > 1]
     if problems and sides.frozen:
@@ -227,13 +226,13 @@ def _uncertain(sides: SideBySide, table: pd.DataFrame, given: Any) -> Any:
     return [sides.params[name] for name in differ] if given is None else given
 
 
-def _with_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
+def _make_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
     """Return a creator whose Params of these names are mutable.
 
     Where they are not as it stands, they are made so while it runs; the model must stay
     the same.
     """
-    plain = _created(create, name)
+    plain = _build_scenario(create, name)
     _, problems = select_data(plain, uncertain_params, Param, "uncertain_params")
     if not problems:
         return create

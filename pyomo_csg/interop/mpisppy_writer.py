@@ -1,4 +1,4 @@
-"""To mpi-sppy: an annotated model as the scenario_creator that mpi-sppy asks for."""
+"""TwoStageModel.to_mpisppy: an annotated model as a scenario_creator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models of several scenarios side by side: what differs, and what must not."""
+"""Compare the models of several scenarios: which data differs, and whether it may."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that can be wrong with an annotated model, each with its remedy."""
+"""The checks of an annotated model; each problem comes with its remedy."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def objective_problems(objectives: list[ComponentData]) -> Iterator[str]:
 
 
 def unknown_component_problems(model: BlockData) -> Iterator[str]:
-    """Yield each kind of active component that has no meaning in a program yet."""
+    """Yield the active components that are not algebraic."""
     for block in model.block_data_objects(active=True):
         for component in block.component_objects(active=True, descend_into=False):
             kind = component.ctype.__name__
@@ -117,8 +117,8 @@ def variable_problems(
 ) -> Iterator[str]:
     """Yield the free variables that nothing refers to.
 
-    Members of a Var that other members use are let be: Piecewise makes such, and so
-    does every x[i, i] of a dense index. A decision that nothing refers to is not.
+    A partly used recourse Var is accepted: Piecewise creates such, and so does a dense
+    index with its x[i, i]. An unused first-stage variable is a problem.
     """
     used, first_stage = ComponentSet(_touched(rows)), ComponentSet(first_stage)
     idle = [v for v in variables if v not in used and not v.fixed]
@@ -138,7 +138,7 @@ def variable_problems(
 
 
 def foreign_problems(model: BlockData, rows: list[Row]) -> Iterator[str]:
-    """Yield the variables and Params in use that do not stand on the model."""
+    """Yield the variables and Params in use that belong to another model."""
     used = {id(c): (c, row) for row in rows for c in (*row.variables, *row.params)}
     for component, row in used.values():
         if not belongs_to(model, component):
@@ -160,7 +160,7 @@ def model_variables(model: BlockData, rows: list[Row]) -> list[ComponentData]:
 
 
 def is_discrete(domain: SetData) -> bool:
-    """Whether a Param's domain leaves gaps between its values."""
+    """Return True if a domain has gaps between its values."""
     return domain.isdiscrete() or domain.get_interval()[2] not in (0, None)
 
 

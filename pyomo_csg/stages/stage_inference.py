@@ -1,4 +1,4 @@
-"""The objective, split term by term into h(y) and q(y, z, omega)."""
+"""Infer the stage of every constraint and cost term from what it refers to."""
 
 from __future__ import annotations
 
@@ -20,29 +20,23 @@ RECOURSE = "recourse"
 
 
 class Uncertainty:
-    """Tells whether an expression touches a recourse variable or uncertain Param.
-
-    Parameters
-    ----------
-    first_stage, uncertain : list of ComponentData
-    """
+    """Finds the expressions that refer to a recourse variable or an uncertain Param."""
 
     def __init__(self, first_stage: list[Any], uncertain: list[Any]):
         self._first_stage = {id(v) for v in first_stage}
         self._uncertain = {id(p) for p in uncertain}
-        # The node is kept beside its answer: an id alone may be given again to
-        # another object once the node is gone.
+        # The node is stored with its answer: Python may reuse the id of a deleted node.
         self._known: dict[int, tuple[Any, bool]] = {}
 
     def touches(self, expr: Any) -> bool:
-        """Whether the expression (or variable, or Param) belongs to the recourse."""
+        """Return True if the expression, variable or Param belongs to the recourse."""
         if expr.__class__ in native_types:
             return False
         known = self._known.get(id(expr))
-        return self._look(expr) if known is None else known[1]
+        return self._search(expr) if known is None else known[1]
 
-    def _look(self, expr: Any) -> bool:
-        # A stack of our own: chains of named Expressions outgrow Python's.
+    def _search(self, expr: Any) -> bool:
+        # An explicit stack: long chains of named Expressions exceed the recursion limit.
         stack, known = [expr], self._known
         while stack:
             node = stack[-1]
@@ -59,7 +53,7 @@ class Uncertainty:
         return known[id(expr)][1]
 
     def is_recourse(self, leaf: Any) -> bool:
-        """Whether a variable is recourse, or a Param uncertain."""
+        """Return True for a recourse variable or an uncertain Param."""
         if leaf.is_variable_type():
             return id(leaf) not in self._first_stage
         return id(leaf) in self._uncertain
@@ -105,8 +99,8 @@ def expression_row(
 def leaves(expr: Any) -> tuple[list[Any], list[Any]]:
     """Return the variables, fixed ones too, and mutable Params of an expression.
 
-    In one walk, and a plain one: with Pyomo's own, identify_variables and
-    identify_mutable_parameters, this would be most of the time of the analysis.
+    One simple walk: with Pyomo's identify_variables and identify_mutable_parameters,
+    this would take most of the time of the analysis.
     """
     variables: dict[int, Any] = {}
     params: dict[int, Any] = {}
@@ -149,7 +143,7 @@ def incidence_graph(
 
 
 def unique(data: Iterable[Any]) -> Iterator[Any]:
-    """Drop what a Reference shows a second time."""
+    """Yield each item once; a Reference lists data a second time."""
     seen = set()
     for item in data:
         if id(item) not in seen:
@@ -158,15 +152,10 @@ def unique(data: Iterable[Any]) -> Iterator[Any]:
 
 
 def split_cost(expr: Any, uncertainty: Uncertainty) -> tuple[Any, Any]:
-    """Split an expression into the part of the first stage and that of the recourse.
+    """Split an expression into first-stage and recourse terms, whose sum it is.
 
-    A term that touches a recourse variable or an uncertain Param is recourse. Sums are
-    followed through negations, constant factors and named Expressions; an expression
-    that lies on one side whole is returned as it stands.
-
-    Returns
-    -------
-    first_stage, recourse : expressions whose sum is ``expr``
+    Sums are expanded through negations, constant factors and named Expressions. An
+    expression that belongs to one stage is returned unchanged.
     """
     try:
         return _split(expr, uncertainty)
@@ -189,12 +178,12 @@ def _split(expr: Any, uncertainty: Uncertainty) -> tuple[Any, Any]:
 
 
 def is_zero(expr: Any) -> bool:
-    """Whether the expression is the plain number 0."""
+    """Return True for the number 0."""
     return expr.__class__ in native_numeric_types and expr == 0
 
 
 def _terms(expr: Any, uncertainty: Uncertainty) -> list[Any] | None:
-    """Return the summands of an expression; None where it is not a sum."""
+    """Return the terms of an expression, or None if it is not a sum."""
     if not expr.is_expression_type():
         return None
     if isinstance(expr, ex.SumExpression):

@@ -1,4 +1,4 @@
-"""A picture of which constraint touches which variable, stage by stage."""
+"""A TwoStageModel for people: a text summary, and a drawing of its graph."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def summarize(two_stage: TwoStageModel) -> str:
 
 
 def _row(label: str, counts: Iterable[int]) -> str | None:
-    """A line of the table; None for a detail (indented label) that is all zero."""
+    """Return a line of the table; None for an indented label with zeros only."""
     first, recourse = counts
     if label.startswith(" ") and not first and not recourse:
         return None
@@ -61,7 +61,7 @@ def _listed(label: str, items: Iterable[str], most: int = 8) -> list[str]:
 
 
 def _components(data: list[Any]) -> list[str]:
-    """One item a component: its name, and how many of its members are meant."""
+    """Return the name of each component, with the number of its members."""
     return [_named(members) for members in _grouped(data)]
 
 
@@ -105,7 +105,7 @@ _COLUMNS = {
     ("recourse", False): (2, "recourse constraints, q"),
     ("recourse", True): (3, "recourse variables, uncertain Params"),
 }
-_COLOURS = {
+_COLORS = {
     ("variable", "first"): "#1f77b4",
     ("variable", "recourse"): "#ff7f0e",
     ("parameter", "recourse"): "#d62728",
@@ -125,12 +125,12 @@ def draw(graph: nx.Graph, path: str | os.PathLike[str], title: str) -> None:
     figure = new_figure(12, max(3.0, 0.35 * tallest + 1.2))
     axes = figure.add_subplot()
     positions = _positions(columns)
-    colours = [
-        _COLOURS.get((data["kind"], data["stage"]), "#7f7f7f")
+    colors = [
+        _COLORS.get((data["kind"], data["stage"]), "#7f7f7f")
         for _, data in graph.nodes(data=True)
     ]
     nx.draw_networkx_edges(graph, positions, ax=axes, edge_color="#cccccc")
-    nx.draw_networkx_nodes(graph, positions, ax=axes, node_color=colours, node_size=60)
+    nx.draw_networkx_nodes(graph, positions, ax=axes, node_color=colors, node_size=60)
     for node, (x, y) in positions.items():
         axes.annotate(node, (x, y), (0, 5), textcoords="offset points", ha="center")
     for column, heading in _COLUMNS.values():

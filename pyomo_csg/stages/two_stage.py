@@ -1,4 +1,4 @@
-"""The checked view of an annotated model."""
+"""csg.TwoStageModel: a validated annotated model and its two stages."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ class TwoStageModel:
         ]
 
     def _bound_rows(self, variables: list[Any]) -> list[Row]:
-        """Rows of the bounds that an uncertain Param moves."""
+        """Return rows for the bounds that depend on an uncertain Param."""
         return [
             expression_row(f"{v.name} ({side} bound)", "bound", v, RECOURSE, v + bound)
             for v in variables

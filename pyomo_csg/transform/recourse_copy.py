@@ -1,4 +1,4 @@
-"""The recourse part of a model, copied once for each scenario."""
+"""Copy the recourse of a model into a Block for each scenario; remove the original."""
 
 from __future__ import annotations
 
@@ -33,12 +33,9 @@ from pyomo_csg.stages.stage_inference import Uncertainty, leaves
 
 
 class RecourseRemoval:
-    """Removes the recourse, and whatever else refers to it, active or not.
+    """Removes the recourse and all that refers to it, active or not.
 
-    Parameters
-    ----------
-    two_stage : TwoStageModel
-        What stands on its model now is looked at; what is added later stays.
+    Only components that the model has now are removed; what is added later stays.
     """
 
     def __init__(self, two_stage: TwoStageModel):
@@ -56,7 +53,7 @@ class RecourseRemoval:
             SOSConstraint: lambda sos: any(map(self._touches, sos.get_variables())),
             Block: self._is_left_empty,
             Disjunct: self._is_left_empty,
-            # Once a reformulation has spoken for them, these only name what moves.
+            # A reformulation has replaced these; they only refer to what moves.
             BooleanVar: lambda _: True,
             LogicalConstraint: lambda _: True,
             Disjunction: lambda _: True,
@@ -65,7 +62,7 @@ class RecourseRemoval:
         }
 
     def run(self) -> None:
-        """Leave the first stage, and what it needs, on the model."""
+        """Remove everything but the first stage and what it needs."""
         for suffix, key in self._marks:
             if self._moves(key):
                 del suffix[key]
@@ -79,18 +76,18 @@ class RecourseRemoval:
             for component in list(block.component_objects(descend_into=False)):
                 if _is_reference(component) and self._shows_recourse(component):
                     block.del_component(component)
-        self._thin_out(self._model, self._roots)
-        self._forget()
+        self._remove_from(self._model, self._roots)
+        self._drop_references()
 
-    def _forget(self) -> None:
-        """Let go of what was kept beside the components and refers to the recourse."""
+    def _drop_references(self) -> None:
+        """Drop rules and private data that refer to the recourse."""
         self._two_stage.objective.parent_component()._rule = None
         for block in _all_blocks(self._model):
             for scope in list(block._private_data or {}):
                 if scope.startswith("pyomo.gdp"):
                     del block._private_data[scope]
 
-    def _thin_out(self, block: BlockData, components: list[ComponentBase]) -> None:
+    def _remove_from(self, block: BlockData, components: list[ComponentBase]) -> None:
         for component in components:
             if component.parent_block() is not block:
                 continue  # removed above
@@ -100,7 +97,7 @@ class RecourseRemoval:
                 block.del_component(component)
             elif component.ctype in (Block, Disjunct):
                 for inner in component.values():
-                    self._thin_out(
+                    self._remove_from(
                         inner, list(inner.component_objects(descend_into=False))
                     )
             elif component.is_indexed() and component.ctype in self._moves_by_type:
@@ -108,7 +105,7 @@ class RecourseRemoval:
                     del component[index]
 
     def _moves(self, part: Any) -> bool:
-        """Whether the root has no place for it."""
+        """Return True if a component belongs to the recourse."""
         if part.__class__ in native_types or part.ctype not in self._moves_by_type:
             return False
         if part.is_indexed():
@@ -134,7 +131,7 @@ class RecourseRemoval:
 
 
 def suffix_entries(model: BlockData) -> Iterator[tuple[Suffix, Any]]:
-    """Yield each Suffix, our own apart, with each component that it marks."""
+    """Yield each Suffix with each component in it, except for the annotation."""
     for block in _all_blocks(model):
         for suffix in block.component_objects(Suffix, descend_into=False):
             if suffix.local_name not in (FIRST_STAGE, UNCERTAIN):
@@ -155,14 +152,10 @@ Members = list[tuple[ComponentBase, list[Any]]]
 
 
 class RecoursePart:
-    """What one scenario needs of its own, ready to be copied many times.
+    """The part of a model that each scenario has a copy of.
 
-    Pyomo's ``clone`` would do this too, at three times the price: it copies each node
-    of each expression, index sets and first-stage parts included.
-
-    Parameters
-    ----------
-    two_stage : TwoStageModel
+    Pyomo's ``clone`` takes three times as long: it also copies index sets, the first
+    stage, and every node of every expression.
     """
 
     def __init__(self, two_stage: TwoStageModel):
@@ -184,22 +177,9 @@ class RecoursePart:
         self._marks = list(suffix_entries(self._model))
 
     def copy_into(self, block: BlockData, outcome: Iterable[float]) -> Any:
-        """Copy the recourse into an empty block, with an outcome as its data.
-
-        Parameters
-        ----------
-        block : BlockData
-            On the model that the recourse was found on.
-        outcome : iterable of float
-            The uncertain numbers.
-
-        Returns
-        -------
-        expression
-            The recourse cost on the copy.
-        """
+        """Copy the recourse, on an outcome, into an empty Block; return its cost."""
         copies: dict[int, Any] = {}
-        home = _Homes(self._model, block)
+        home = _TargetBlocks(self._model, block)
         substitute = Substitution(self._uncertainty, copies)
         self._copy_params(home, copies, list(outcome))
         self._copy_variables(home, copies, substitute)
@@ -210,7 +190,7 @@ class RecoursePart:
                 copies[id(con)] = copy.add(con.index(), substitute(con.expr))
         for component, members in self._sos:
             copy = home.add(component, _sos_copy(component, members, copies), copies)
-            copy._rule = None  # spent, and it would not pickle
+            copy._rule = None  # no longer needed, and it would not pickle
         self._restrict_first_stage(block, substitute)
         self._copy_suffixes(copies)
         return substitute(self._two_stage.recourse_cost)
@@ -225,7 +205,9 @@ class RecoursePart:
                 if all(id(v) in known for v in variables):
                     yield e
 
-    def _copy_params(self, home: _Homes, copies: dict, outcome: list[float]) -> None:
+    def _copy_params(
+        self, home: _TargetBlocks, copies: dict, outcome: list[float]
+    ) -> None:
         for component, members in self._params:
             values = {p.index(): outcome[self._columns[id(p)]] for p in members}
             copy = Param(
@@ -239,7 +221,7 @@ class RecoursePart:
             copies.update((id(p), copy[p.index()]) for p in members)
 
     def _copy_variables(
-        self, home: _Homes, copies: dict, substitute: Substitution
+        self, home: _TargetBlocks, copies: dict, substitute: Substitution
     ) -> None:
         for component, members in self._variables:
             if component.is_indexed():
@@ -256,10 +238,10 @@ class RecoursePart:
             self._copy_bounds(v, copies[id(v)], substitute)
 
     def _copy_bounds(self, v: Any, copy: Any, substitute: Substitution) -> None:
-        """Let the copy's data move its bounds, to whole numbers if it is integer.
+        """Set bounds that depend on the copy's data, rounded for an integer variable.
 
-        Scenarios are real numbers, and HiGHS 1.15 may call a worse solution optimal
-        when an integer variable has a bound that is not whole.
+        Scenarios are real numbers, and HiGHS 1.15 may report a suboptimal solution as
+        optimal when an integer variable has a fractional bound.
         """
         whole = not v.is_continuous()
         if self._uncertainty.touches(v.lower):
@@ -270,7 +252,7 @@ class RecoursePart:
             copy.upper = floor(upper + _WHOLE) if whole else upper
 
     def _copy_expressions(
-        self, home: _Homes, copies: dict, substitute: Substitution
+        self, home: _TargetBlocks, copies: dict, substitute: Substitution
     ) -> None:
         for component, members in self._expressions:
             copy = home.add(component, Expression(component.index_set()), copies)
@@ -281,7 +263,7 @@ class RecoursePart:
                 copies[id(e)].set_value(substitute(e.expr))
 
     def _restrict_first_stage(self, block: BlockData, substitute: Substitution) -> None:
-        """State as constraints the first-stage bounds that an outcome moves."""
+        """Add constraints for the first-stage bounds that depend on an outcome."""
         if not self._first_stage_bounds:
             return
         bounds = Constraint(["lower", "upper"], range(len(self._first_stage_bounds)))
@@ -300,14 +282,9 @@ class RecoursePart:
 
 
 class Substitution:
-    """Rebuilds an expression on the copies of what it refers to.
+    """Rebuilds expressions on copies, given by the id of the original data.
 
-    Parameters
-    ----------
-    uncertainty : Uncertainty
-        What it does not touch belongs to the first stage, and is shared.
-    copies : dict
-        From the id of a component's data to its copy.
+    Parts that refer to no recourse are shared, not copied.
     """
 
     def __init__(self, uncertainty: Uncertainty, copies: dict[int, Any]):
@@ -328,13 +305,13 @@ class Substitution:
             )
         if not self._touches(expr) or not expr.is_expression_type():
             return expr
-        if expr.is_named_expression_type():  # one that is no part of the copy
+        if expr.is_named_expression_type():  # one that was not copied
             return self(expr.args[0])
         return expr.create_node_with_local_data([self(arg) for arg in expr.args])
 
 
-class _Homes:
-    """Where the copy of a component goes: the same path below another block."""
+class _TargetBlocks:
+    """The Blocks that copies go to: the same path below another Block."""
 
     def __init__(self, source: BlockData, target: BlockData):
         self._blocks = {id(source): target}
@@ -360,9 +337,9 @@ class _Homes:
 
 
 def _variable_copy(v: Any, component: Any) -> Any:
-    """Copy a variable's value, bounds, domain and fixing.
+    """Copy a variable's value, bounds, domain and fixed flag.
 
-    Filled in directly, as Var.construct does: the setters validate each again.
+    The slots are set directly, as in Var.construct: the setters would validate each one.
     """
     if component.is_indexed():
         copy = component._data[v.index()] = component._ComponentDataClass.copy(v)
