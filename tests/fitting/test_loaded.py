@@ -17,7 +17,7 @@ from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.task_nets import Constant
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
-from tests.fitting.test_given import Own, Scale, zeros
+from tests.fitting.test_user_network import Scale, UserNet, zeros
 from tests.quick import METHODS, QUICK, fit, panels, portfolio
 
 
@@ -42,14 +42,14 @@ import numpy as np
 from torch import nn
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.networks.task_nets import FromFunction
-from tests.fitting.test_given import Own, Scale, zeros
+from pyomo_csg.learn.networks.task_nets import FunctionModule
+from tests.fitting.test_user_network import UserNet, Scale, zeros
 from tests.quick import panels, portfolio
 
 folder = sys.argv[1]
 own = {
-    "own": Own(layer=nn.BatchNorm1d(6)).double(),
-    "panels, given": {"location": FromFunction(zeros), "scale": Scale().double()},
+    "own": UserNet(layer=nn.BatchNorm1d(6)).double(),
+    "panels, given": {"location": FunctionModule(zeros), "scale": Scale().double()},
 }
 for name in sys.argv[2:]:
     of_panels = name.startswith("panels")
@@ -77,7 +77,7 @@ def test_policies_of_every_kind_are_the_same_in_another_process(
         "linear": fit(pairs, method="mmd", network="linear"),
         "constant": fit(pairs, method="mmd", network="constant"),
         "weighted": fit(pairs, method="mmd", config=learned),
-        "own": fit(pairs, method="mmd", network=Own(layer=nn.BatchNorm1d(6))),
+        "own": fit(pairs, method="mmd", network=UserNet(layer=nn.BatchNorm1d(6))),
         "panels, lstm": fit(panels(), portfolio(), method="mmd"),
         "panels, auto": fit(panels(), portfolio()),
         "panels, fitted": located_on_panels(),

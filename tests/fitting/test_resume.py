@@ -15,7 +15,7 @@ import torch
 
 import pyomo_csg as csg
 from models import newsvendor
-from tests.fitting.test_given import Own
+from tests.fitting.test_user_network import UserNet
 from tests.quick import QUICK, fit, shorten
 
 PAIRS = newsvendor.sample(40, seed=1)
@@ -195,7 +195,7 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path, pairs, what):
 
 def test_a_network_of_other_weights_is_another_fit(tmp_path, pairs):
     torch.manual_seed(0)
-    fit(pairs, method="mmd", network=Own(), checkpoint=tmp_path)
+    fit(pairs, method="mmd", network=UserNet(), checkpoint=tmp_path)
 
     with pytest.raises(csg.DataError, match="network is"):
-        fit(pairs, method="mmd", network=Own(), checkpoint=tmp_path)
+        fit(pairs, method="mmd", network=UserNet(), checkpoint=tmp_path)

@@ -249,7 +249,7 @@ def test_a_module_that_fails_says_so_itself():
 @pytest.mark.parametrize("name", ["mlp", "loss"])
 def test_members_may_be_trained_on_another_device(name):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.learn.elsewhere", name],
+        [sys.executable, "-m", "tests.learn.networks.fake_device", name],
         check=False,
         capture_output=True,
         text=True,

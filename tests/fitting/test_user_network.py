@@ -78,7 +78,7 @@ def test_a_location_or_a_scale_that_does_not_fit_is_refused(name):
         fit(panels(), portfolio(), network=csg.LocationScale(location, scale))
 
 
-class Own(nn.Module):
+class UserNet(nn.Module):
     def __init__(self, count=2, layer=None):
         super().__init__()
         self.first, self.inner = nn.Linear(2, 6), layer or nn.ReLU()
@@ -90,13 +90,13 @@ class Own(nn.Module):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_network_of_ones_own_is_trained_and_stays_as_it_is(pairs, method):
-    mine = Own()
+    mine = UserNet()
     before = copy.deepcopy(mine.state_dict())
 
     policy = fit(pairs, network=mine, method=method)
 
     if method != "auto":  # where a constant may win
-        assert isinstance(policy.network.body, Own)
+        assert isinstance(policy.network.body, UserNet)
         assert not torch.equal(
             policy.network.body.last.weight, mine.last.weight.double()
         )
@@ -108,7 +108,7 @@ def test_a_network_of_ones_own_is_trained_and_stays_as_it_is(pairs, method):
 @pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.BatchNorm1d(6)])
 def test_layers_that_act_otherwise_in_training_are_fine(pairs, method, layer):
     torch.manual_seed(0)
-    mine = Own(layer=layer)
+    mine = UserNet(layer=layer)
     before = copy.deepcopy(mine.state_dict())
 
     policy, again = (fit(pairs, network=mine, method=method) for _ in range(2))
@@ -127,7 +127,7 @@ class Silent(nn.Module):
 
 
 BAD_NETWORKS = {
-    "of the wrong shape": (Own(3), r"gave \(2, 3, 1\).*expected \(2, 2, 1\)"),
+    "of the wrong shape": (UserNet(3), r"gave \(2, 3, 1\).*expected \(2, 2, 1\)"),
     "of no shape": (nn.LSTM(2, 3), "gave an error"),
     "for other contexts": (nn.Linear(5, 2), "gave an error"),
     "without parameters": (Silent(), "no parameters to train"),

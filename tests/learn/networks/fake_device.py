@@ -2,7 +2,7 @@
 
 The device has no arithmetic: torch's fake tensors only know of shapes and of where they
 are, and refuse an operation on two devices. It is set up for a whole process, so that a
-test runs this in one of its own: python -m tests.learn.elsewhere mlp|loss
+test runs this in one of its own: python -m tests.learn.networks.fake_device mlp|loss
 
 There is no backward pass, for which torch wants to count its devices: gradients are made up.
 """
