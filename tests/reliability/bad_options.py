@@ -226,14 +226,14 @@ CASES = [
         "a kernel that fails",
         lambda s: s.fit(config={"kernel": lambda one, other: torch.zeros(3)}),
         "kernel",
-        "it must take tensors",
+        "it must map tensors",
     ),
     Bad(
         "csg.fit",
         "a kernel that raises",
         lambda s: s.fit(config={"kernel": lambda one, other: 1 / 0}),
         "ZeroDivisionError",
-        "it must take tensors",
+        "it must map tensors",
     ),
     Bad(
         "csg.fit",
