@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.learn.networks.task_nets import TaskNet
+from pyomo_csg.learn.selection.result import Selection
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +21,8 @@ class MethodResult:
     ----------
     network : TaskNet
         Fitted to all rows.
-    comparison : dict
-        The candidates and their scores, for the summary of the fit.
+    selection : Selection
+        Which candidate was chosen, and why.
     holdout_losses : callable
         Returns the losses (m,) on held-out rows of networks fitted to the other rows:
         costs of decisions, or MMD losses of ``'mmd'``.
@@ -30,7 +31,7 @@ class MethodResult:
     """
 
     network: TaskNet
-    comparison: dict[str, Any]
+    selection: Selection
     holdout_losses: Callable[[], np.ndarray]
     holdout_costs: Callable[[], np.ndarray] | None = None
 

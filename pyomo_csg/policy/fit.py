@@ -159,13 +159,13 @@ def fit(
             kept,
         )
         count, found = fitter.fit(scenarios)
-    used = {**identity.pop("settings"), **found.comparison.get("settings", {})}
+    used = {**identity.pop("settings"), **(found.selection.settings or {})}
     del identity["versions"]  # it is in the summary itself
     learned = FitResult(
         found.network,
         method,
         {
-            **found.comparison,
+            **found.selection.summary(),
             "seed": seed,
             "pairs": len(history),
             "scenarios": count,
@@ -262,7 +262,7 @@ def _told(
 ) -> dict[str, Any]:
     """Return what a report says of programs without an answer and of a fit cut short."""
     told: dict[str, Any] = {}
-    notes = list(found.comparison.get("notes", ()))
+    notes = list(found.selection.notes or ())
     unanswered = sum(entry.get("missing", 0) for entry in log.entries)
     if unanswered:
         told["unanswered"] = unanswered
@@ -270,7 +270,7 @@ def _told(
         told["cut_short"] = log.stopped_in
         notes.append(
             f"Cut short: the {seconds:g} seconds were up in stage '{log.stopped_in}', and "
-            f"'{found.comparison['chosen']}' is the best so far. Give more seconds; with "
+            f"'{found.selection.chosen}' is the best so far. Give more seconds; with "
             "the same checkpoint, finished stages need not be done again."
         )
     return {**told, "notes": notes} if notes else told

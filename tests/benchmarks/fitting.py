@@ -108,7 +108,7 @@ def starts(count=4):
     task.warm_up_oracle()
     folds = make_folds(task)
     rows, held_out = folds.rows * count, folds.held_out * count
-    likely = FoldSamplers(task, folds).likely * count
+    likely = FoldSamplers(task, folds).training * count
     rngs = [np.random.default_rng(number) for number in range(len(rows))]
     bodies = [
         new_body(task, "mlp", unconstrained_outcomes(task, mine), rng)

@@ -10,14 +10,16 @@ from torch import nn
 import pyomo_csg as csg
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
+from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_trust
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import FunctionModule, LocationScaleHead
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection import auto, scoring, starting_points
 from pyomo_csg.learn.selection import candidates as module
-from pyomo_csg.learn.selection.auto import compared, learn_auto, sound_member
-from pyomo_csg.learn.selection.candidates import Candidate, Candidates
+from pyomo_csg.learn.selection.auto import choose_fold, learn_auto
+from pyomo_csg.learn.selection.candidates import Candidate, Candidates, FoldFit
 from pyomo_csg.learn.selection.folds import make_folds
+from pyomo_csg.learn.selection.scoring import compare_candidates
 from pyomo_csg.learn.task import Task
 from tests.quick import QUICK, portfolio
 from tests.zoo import ZOO, scenarios
@@ -30,16 +32,16 @@ def test_the_best_is_told_with_its_margin_and_confidence():
         [[3.0, 2.0, 4.0, 3.0], [1.0, 2.0, 2.0, 1.0], [2.0, 2.0, 2.0, 2.0]]
     )
 
-    found = compared(["a", "b", "c"], losses)
+    found = compare_candidates(["a", "b", "c"], losses)
 
     # c - b is 1, 0, 0, 1: a mean of 1/2, a deviation of 1/2, an error of 1/4.
-    assert found["chosen"] == "b"
-    assert found["margin"] == pytest.approx(0.5)
-    assert found["confidence"] == pytest.approx(0.97725, abs=1e-5)
-    assert found["pairs_judged"] == 4
-    assert [row["name"] for row in found["candidates"]] == ["b", "c", "a"]
-    assert [row["loss"] for row in found["candidates"]] == [1.5, 2.0, 3.0]
-    assert [row["standard_error"] for row in found["candidates"]] == pytest.approx(
+    assert found.chosen == "b"
+    assert found.margin == pytest.approx(0.5)
+    assert found.confidence == pytest.approx(0.97725, abs=1e-5)
+    assert found.pairs_judged == 4
+    assert [row.name for row in found.candidates] == ["b", "c", "a"]
+    assert [row.loss for row in found.candidates] == [1.5, 2.0, 3.0]
+    assert [row.standard_error for row in found.candidates] == pytest.approx(
         [0, 0.25, np.sqrt(0.75) / 2]
     )
 
@@ -49,46 +51,51 @@ def test_confidence_is_that_of_a_paired_test_on_many_pairs():
     shared = rng.normal(0, 10, 400)
     losses = np.stack([shared + 0.1, shared]) + rng.normal(0, 1, (2, 400))
 
-    found = compared(["worse", "better"], losses)
+    found = compare_candidates(["worse", "better"], losses)
 
     p = ttest_rel(losses[0], losses[1], alternative="greater").pvalue
-    assert found["confidence"] == pytest.approx(1 - p, abs=0.01)
+    assert found.confidence == pytest.approx(1 - p, abs=0.01)
 
 
 def test_no_decision_counts_as_the_worst_cost_of_all():
     losses = np.array([[0.0, NAN, 0.0, 0.0], [1.0, 1.0, 1.0, 8.0]])
 
-    found = compared(["hasty", "sound"], losses)
+    found = compare_candidates(["hasty", "sound"], losses)
 
-    rows = {row["name"]: row for row in found["candidates"]}
+    rows = {row.name: row for row in found.candidates}
     assert rows["hasty"]["loss"] == 2.0
     assert rows["hasty"]["unsolved"] == 1
     assert rows["sound"]["unsolved"] == 0
-    assert found["chosen"] == "hasty"
-    assert compared(["hasty", "sound"], losses[:, :3])["margin"] == pytest.approx(2 / 3)
+    assert found.chosen == "hasty"
+    assert compare_candidates(["hasty", "sound"], losses[:, :3])[
+        "margin"
+    ] == pytest.approx(2 / 3)
 
 
 def test_of_two_that_are_just_as_good_the_first_is_taken():
     losses = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 3.0]])
 
-    found = compared(["a", "b", "c"], losses)
+    found = compare_candidates(["a", "b", "c"], losses)
 
-    assert (found["chosen"], found["margin"], found["confidence"]) == ("a", 0.0, 0.5)
+    assert (found.chosen, found.margin, found.confidence) == ("a", 0.0, 0.5)
 
 
 def test_one_that_is_always_better_by_as_much_is_surely_better():
-    assert compared(["a", "b"], np.array([[1.0, 2.0], [0.0, 1.0]]))["confidence"] == 1.0
-    assert compared(["a", "b"], np.array([[1.0], [0.0]]))["confidence"] == 0.5
+    assert (
+        compare_candidates(["a", "b"], np.array([[1.0, 2.0], [0.0, 1.0]]))["confidence"]
+        == 1.0
+    )
+    assert compare_candidates(["a", "b"], np.array([[1.0], [0.0]]))["confidence"] == 0.5
 
 
 def test_a_lone_candidate_is_the_best():
-    found = compared(["a"], np.array([[1.0, 2.0]]))
-    assert (found["chosen"], found["margin"], found["confidence"]) == ("a", 0.0, 0.5)
+    found = compare_candidates(["a"], np.array([[1.0, 2.0]]))
+    assert (found.chosen, found.margin, found.confidence) == ("a", 0.0, 0.5)
 
 
 def test_no_cost_at_all_is_an_error():
     with pytest.raises(csg.DataError, match="give the model complete recourse"):
-        compared(["a", "b"], np.full((2, 3), NAN))
+        compare_candidates(["a", "b"], np.full((2, 3), NAN))
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +128,7 @@ def task_on(model, outcomes=None, contexts=None, **config):
 
 
 def candidates_of(task, head=None, kind="mlp"):
-    return list(Candidates(task, make_folds(task), kind, head).each())
+    return list(Candidates(task, make_folds(task), kind, head).train_each())
 
 
 def cost_only():
@@ -163,8 +170,8 @@ def test_a_location_and_a_scale_without_a_gradient_follow_loss_nets_too():
 
     assert len(found) > 1
     assert all(one.heads == [head] * 3 for one in found)
-    contest = learn_auto(task, "constant", head).comparison
-    assert contest["chosen"] in [one.name for one in found]
+    selection = learn_auto(task, "constant", head).selection
+    assert selection.chosen in [one.name for one in found]
 
 
 def test_mmd_and_a_constant_are_always_among_the_candidates():
@@ -202,11 +209,11 @@ def test_a_trusted_candidate_gives_way_to_what_is_clearly_better(lead, chosen):
     noise = np.array([-1.0, 1.0, -1.0, 1.0])  # its standard error is 0.5
     losses = np.stack([5 + noise, np.full(4, 5 - lead)])
 
-    found = compared(["trusted", "other"], losses, trusted="trusted")
+    found = compare_candidates(["trusted", "other"], losses, trusted="trusted")
 
-    assert found["chosen"] == chosen
-    assert found["margin"] == pytest.approx(lead if chosen == "other" else -lead)
-    assert (found["confidence"] > 0.5) == (chosen == "other")
+    assert found.chosen == chosen
+    assert found.margin == pytest.approx(lead if chosen == "other" else -lead)
+    assert (found.confidence > 0.5) == (chosen == "other")
 
 
 def test_integer_models_are_judged_by_what_a_forest_finds_likely():
@@ -214,18 +221,18 @@ def test_integer_models_are_judged_by_what_a_forest_finds_likely():
     folds = make_folds(task)
     ((part, held), *_) = zip(folds.rows, folds.held_out, strict=True)
     found = Candidates(task, folds, "mlp")
-    mmd, (judge, *others) = found.mmd(), found.judges()
+    mmd, (judge, *others) = found.mmd(), found.scoring_samplers()
 
     drawn = judge.draw(held, 40, np.random.default_rng(0))
-    contest = learn_auto(task, "mlp").comparison
+    selection = learn_auto(task, "mlp").selection
 
     # Only outcomes that the judged have learned from; none for its own row's sake.
     seen = {tuple(outcome) for outcome in task.history.outcomes[part]}
     assert {tuple(outcome) for outcome in drawn.reshape(-1, drawn.shape[2])} <= seen
-    assert contest["pairs_judged"] == len(task.history)
+    assert selection.pairs_judged == len(task.history)
     by_hand = scoring.expected_costs(task, mmd.bodies[0], held, judge)
     other = scoring.expected_costs(task, mmd.bodies[1], folds.held_out[1], others[0])
-    told = {row["name"]: row["loss"] for row in contest["candidates"]}
+    told = {row.name: row.loss for row in selection.candidates}
     assert told["mmd"] == pytest.approx(np.mean([*by_hand, *other]))
     outcomes = judge.draw(held, scoring._DRAWS, task.rng("expected losses"))
     decisions = scoring.decide_on_rows(task, mmd.bodies[0], held)
@@ -251,21 +258,22 @@ def test_of_integer_models_networks_on_the_task_loss_are_trusted():
 
 
 def test_a_trusted_candidate_that_was_not_trained_in_time_is_not_missed():
-    found = compared(["mmd"], np.ones((1, 4)), trusted="direct")
-    assert found["chosen"] == "mmd"
+    found = compare_candidates(["mmd"], np.ones((1, 4)), trusted="direct")
+    assert found.chosen == "mmd"
 
 
 def test_a_loss_net_that_won_is_examined():
     task = task_on(cost_only())
     folds = make_folds(task)
-    found = list(Candidates(task, folds, "mlp").each())
+    found = list(Candidates(task, folds, "mlp").train_each())
 
-    told = {one.name: one.examined() for one in found}
+    fits = {one.name: one.fits[-1].loss_net_fit for one in found}
 
-    assert told["mmd"] == told["constant"] == {}
-    assert told["Loss-Net 3"]["trust"]["pairs"] == len(task.history)
-    contest = learn_auto(task, "mlp").comparison
-    assert ("trust" in contest) == contest["chosen"].startswith("Loss-Net")
+    assert fits["mmd"] is fits["constant"] is None
+    trust = loss_net_trust(task, fits["Loss-Net 3"])
+    assert trust["trust"]["pairs"] == len(task.history)
+    selection = learn_auto(task, "mlp").selection
+    assert (selection.trust is not None) == selection.chosen.startswith("Loss-Net")
 
 
 def opened():
@@ -334,7 +342,7 @@ def test_integer_models_learn_weights_by_context():
 )
 def test_what_is_held_out_once_does_not_stop_mmd_networks(make, stops):
     task = make()
-    Candidates(task, make_folds(task), "mlp").mmd_losses()
+    Candidates(task, make_folds(task), "mlp").mmd()
     assert any("best_epoch" in entry for entry in task.log.entries) == stops
 
 
@@ -347,19 +355,19 @@ def members(*demands):
     task = Task(csg.Oracle(model), history, 1, FitConfig(), 0, TrainingLog(False))
     free = [task.omega.inverse(torch.tensor([[demand]])) for demand in demands]
     bodies = [constant_body(task, one, np.ones(1)) for one in free]
-    return task, Candidate("constant", bodies, [task.head] * len(bodies))
+    return task, Candidate("constant", [FoldFit(body, task.head) for body in bodies])
 
 
 def test_the_network_on_all_rows_is_taken_where_it_is_no_worse_than_the_parts():
-    assert sound_member(*members(5.0, 6.0, 5.5)) == -1
+    assert choose_fold(*members(5.0, 6.0, 5.5)) == -1
 
 
 def test_a_part_is_taken_where_the_network_on_all_rows_ended_elsewhere():
-    assert sound_member(*members(5.0, 6.0, 60.0)) in (0, 1)
+    assert choose_fold(*members(5.0, 6.0, 60.0)) in (0, 1)
 
 
 def test_a_report_says_that_a_part_was_taken(monkeypatch):
-    monkeypatch.setattr(auto, "sound_member", lambda task, winner: 0)
+    monkeypatch.setattr(auto, "choose_fold", lambda task, winner: 0)
     policy = csg.fit(
         ZOO["newsvendor"](),
         (np.zeros((30, 1)), np.random.default_rng(0).gamma(4.0, 3.0, (30, 1))),

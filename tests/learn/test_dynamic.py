@@ -48,10 +48,10 @@ def test_buffers_hold_what_members_planned_round_by_round(rounds):
     result = train_dynamic(task, start, lambdas, rows, "dynamic", rounds, 3)
     # Stages are seeded by their names, so fewer rounds are the beginning of more.
     planned = [start] + [
-        train_dynamic(task, start, lambdas, rows, "dynamic", t, 3).bodies
+        [f.body for f in train_dynamic(task, start, lambdas, rows, "dynamic", t, 3)]
         for t in range(rounds)
     ]
-    for s, buffer in enumerate(result.buffers):
+    for s, buffer in enumerate([fit.buffer for fit in result]):
         assert len(buffer.rounds) == min(rounds + 1, 3)
         for kept, bodies_then in zip(buffer.rounds, planned[-3:], strict=True):
             # The first two share a Loss-Net; they begin as one, and then they part.
@@ -71,8 +71,14 @@ def test_members_share_a_loss_net_where_they_start_as_one_on_the_same_rows():
     start = [one, one, other, one]
     rows = [np.arange(60)] * 3 + [np.arange(40)]
     result = train_dynamic(task, start, [0.1, 10.0, 1.0, 1.0], rows, "dynamic", 1, 3)
-    assert [result.loss_nets.index(net) for net in result.loss_nets] == [0, 0, 2, 3]
-    assert [len(buffer.samples()) for buffer in result.buffers] == [180, 180, 120, 80]
+    nets = [fit.loss_net for fit in result]
+    assert [nets.index(net) for net in nets] == [0, 0, 2, 3]
+    assert [len(buffer.samples()) for buffer in [fit.buffer for fit in result]] == [
+        180,
+        180,
+        120,
+        80,
+    ]
 
 
 def test_one_lambda_is_updated_as_long_whatever_others_there_are(monkeypatch):
@@ -95,10 +101,10 @@ def test_dynamic_decides_better_than_mmd_on_pairs_that_nobody_has_seen():
     task = newsvendor_task(200, **QUICK)
     (body,) = train_mmd(task, bodies(task, 1), [EVERY], None, "mmd")
     result = train_dynamic(task, [body] * 2, [0.3, 1000.0], [EVERY] * 2, "d", 2, 3)
-    assert true_loss(task, result.bodies[0]) < true_loss(task, body) - 0.02
+    assert true_loss(task, result[0].body) < true_loss(task, body) - 0.02
     before, _ = task.generate_scenarios(body, EVERY)
     moved = [
         np.abs(task.generate_scenarios(found, EVERY)[0] - before).mean()
-        for found in result.bodies
+        for found in [fit.body for fit in result]
     ]
     assert moved[0] > moved[1]

@@ -37,7 +37,7 @@ def test_every_row_is_held_out_once_and_the_last_part_has_all(n, parts):
     folds = make_folds(task_of(n))
 
     assert len(folds) == parts + 1
-    assert sorted(folds.judged) == list(range(n))
+    assert sorted(folds.all_held_out) == list(range(n))
     for rows, held in zip(folds.rows[:-1], folds.held_out[:-1], strict=True):
         assert sorted([*rows, *held]) == list(range(n))
         assert len(rows)
@@ -66,7 +66,7 @@ def test_panels_and_integers_have_as_many_parts_as_are_asked_for(panels):
     folds = make_folds(task_of(50, panels, model, folds=3))
 
     assert len(folds) == 4
-    assert sorted(folds.judged) == list(range(50))
+    assert sorted(folds.all_held_out) == list(range(50))
     in_time = all((np.diff(held) == 1).all() for held in folds.held_out)
     assert in_time == panels  # windows overlap, rows of vectors do not
 
@@ -74,8 +74,8 @@ def test_panels_and_integers_have_as_many_parts_as_are_asked_for(panels):
 def test_rows_are_dealt_out_at_random_by_the_seed():
     one, same, other = (make_folds(task_of(40, seed=seed)) for seed in (0, 0, 1))
 
-    assert one.judged.tolist() == same.judged.tolist()
-    assert one.judged.tolist() != other.judged.tolist()
+    assert one.all_held_out.tolist() == same.all_held_out.tolist()
+    assert one.all_held_out.tolist() != other.all_held_out.tolist()
     assert one.held_out[0].tolist() != list(range(8))
 
 
@@ -84,7 +84,7 @@ def test_of_a_series_stretches_of_time_are_held_out():
 
     folds, by_name = make_folds(task), Method(task, "mmd", "auto", "constant")._folds
 
-    assert folds.judged.tolist() == list(range(23))
+    assert folds.all_held_out.tolist() == list(range(23))
     assert all((np.diff(held) == 1).all() for held in folds.held_out)
     assert by_name.held_out[0].tolist() == list(range(18, 23))
 
@@ -116,7 +116,7 @@ def test_rows_that_come_twice_are_on_one_side_and_all_are_held_out_as_before(mod
         assert learned and held and not learned & held
     assert auto.rows[-1].tolist() == list(range(42))
     if model == "newsvendor":
-        assert sorted(auto.judged) == list(range(42))
+        assert sorted(auto.all_held_out) == list(range(42))
 
 
 def test_folds_of_rows_that_differ_are_those_of_scikit_learn():
@@ -133,12 +133,12 @@ def test_folds_of_rows_that_differ_are_those_of_scikit_learn():
 def test_of_a_series_stretches_are_held_out_whatever_comes_again():
     folds = make_folds(task_of(30, again=TWICE, rows="series"))
 
-    assert folds.judged.tolist() == list(range(42))
+    assert folds.all_held_out.tolist() == list(range(42))
 
 
 @pytest.mark.parametrize("n", [2, 3, 12])
 def test_a_history_of_one_pair_is_split_all_the_same(n):
     folds = make_folds(task_of(1, again=[0] * n))
 
-    assert sorted(folds.judged) == list(range(n))
+    assert sorted(folds.all_held_out) == list(range(n))
     assert all(len(rows) for rows in folds.rows)

@@ -117,7 +117,7 @@ def test_a_case_without_an_answer_is_nan_and_told_with_its_reason(
         assert found == pytest.approx(expected, nan_ok=True)
         (record,) = caplog.records
         assert record.getMessage() == (
-            "labels: 2 of 20 have no answer; the first reason: infeasible"
+            "labels: 2 of 20 programs could not be solved; the first reason: infeasible"
         )
         assert task.log.entries[-1]["loss"] == pytest.approx(11)
 
@@ -132,7 +132,7 @@ def test_scenarios_that_are_not_finite_do_not_spoil_the_others(small_chunks, cap
     expected[14:] = np.nan
     assert found == pytest.approx(expected, nan_ok=True, rel=1e-12)
     assert np.isnan(found[9])
-    assert "7 of 20 have no answer" in caplog.text
+    assert "7 of 20 programs could not be solved" in caplog.text
     assert "the first reason: scenarios that are not finite" in caplog.text
 
 

@@ -19,13 +19,14 @@ def trained():
     task = newsvendor_task(60, **QUICK)
     (body,) = train_mmd(task, bodies(task, 1), [SEEN], None, "mmd")
     result = train_static(task, [body], [1.0], [SEEN], "static")
-    return task, result.loss_nets[0], result.bodies[0]
+    return task, result[0]
 
 
 def test_predictions_and_truths_are_those_of_what_the_body_plans(trained):
-    task, net, body = trained
+    task, fit = trained
+    net, body = fit.loss_net, fit.body
 
-    found = loss_net_predictions(task, net, body, UNSEEN)
+    found = loss_net_predictions(task, fit, UNSEEN)
 
     scenarios, weights = task.generate_scenarios(body, UNSEEN)
     outcomes = task.history.outcomes[UNSEEN]
@@ -36,10 +37,10 @@ def test_predictions_and_truths_are_those_of_what_the_body_plans(trained):
 
 
 def test_of_many_rows_some_are_taken_from_all_over(trained, monkeypatch):
-    task, net, body = trained
-    whole = loss_net_predictions(task, net, body, UNSEEN)
+    task, fit = trained
+    whole = loss_net_predictions(task, fit, UNSEEN)
 
     monkeypatch.setattr(checking, "_MOST", 6)
-    some = loss_net_predictions(task, net, body, UNSEEN)
+    some = loss_net_predictions(task, fit, UNSEEN)
 
     assert some["predicted"] == pytest.approx(whole["predicted"][::4])

@@ -12,13 +12,14 @@ from pyomo_csg.learn.selection.hyperparameter_search import (
     search_space,
     smallest_scenario_count,
 )
+from pyomo_csg.learn.selection.result import Selection
 
 NAN = float("nan")
 SPACE = search_space("mmd", None, panels=False)
 
 
 def found(losses):
-    return MethodResult(None, {}, lambda: np.array(losses))
+    return MethodResult(None, Selection("mmd"), lambda: np.array(losses))
 
 
 class Clock:
@@ -64,7 +65,7 @@ def test_the_smallest_within_one_standard_error_of_the_best_is_taken():
     assert count == 5
     # Apart by 0.55 +- 0.74.
     assert of_counts({1: [5.0, 1.0, 2.1, 2.1], 5: [2.0] * 4})[0] == 1
-    assert fitted.comparison["scenarios_tried"][1] == {
+    assert fitted.selection.scenarios_tried[1] == {
         "K": 2,
         "loss": pytest.approx(3.0),
         "standard_error": pytest.approx(0.9 / np.sqrt(2)),
@@ -113,11 +114,11 @@ def test_a_search_takes_the_settings_that_did_best_on_what_was_held_out():
     assert tried[0][0] is config
     assert all(settings.noise == 0.123 for settings, _ in tried)
     assert len({settings.mmd_rate for settings, _ in tried}) == 4
-    assert best.holdout_losses().tolist() == [4.0, 5.0]  # no decision is as bad as 9
-    assert best.comparison["searched"] == 4
+    assert best.held_out().tolist() == [4.0, 5.0]  # no decision is as bad as 9
+    assert best.selection.searched == 4
     won = {"number": 3, "loss": 4.5, "loss_as_given": 5.0}
-    assert best.comparison["search_won"] == won
-    assert best.comparison["settings"]["mmd_rate"] == tried[2][0].mmd_rate
+    assert best.selection.search_won == won
+    assert best.selection.settings["mmd_rate"] == tried[2][0].mmd_rate
     assert len(log.entries) == 4
 
 
@@ -139,4 +140,4 @@ def test_a_search_draws_by_its_seed():
 def test_a_search_of_one_takes_the_settings_as_they_are():
     config = FitConfig(search=1)
     best = search(config, SPACE, 0, TrainingLog(), lambda settings, _: found([1.0]))
-    assert best.comparison["settings"]["batch"] == config.batch
+    assert best.selection.settings["batch"] == config.batch

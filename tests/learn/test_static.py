@@ -56,7 +56,7 @@ def true_loss(task, body, count=2000):
 
 def test_labels_are_the_oracles_losses_of_what_the_mmd_body_plans(trained):
     task, body, result = trained
-    samples = result.samples[0]
+    samples = result[0].samples
     scenarios, _ = task.generate_scenarios(body, EVERY)
     assert samples.scenarios == pytest.approx(scenarios)
     assert samples.outcomes == pytest.approx(task.history.outcomes)
@@ -66,22 +66,22 @@ def test_labels_are_the_oracles_losses_of_what_the_mmd_body_plans(trained):
 
 def test_members_of_one_start_share_labels_and_a_loss_net(trained):
     task, _, result = trained
-    assert result.loss_nets[0] is result.loss_nets[2]
-    assert result.samples[0] is result.samples[2]
+    assert result[0].loss_net is result[2].loss_net
+    assert result[0].samples is result[2].samples
     (noted,) = [entry for entry in task.log.entries if "missing" in entry]
     assert (noted["step"], noted["missing"]) == (200, 0)
 
 
 def test_the_loss_net_tells_the_loss_of_what_it_has_seen(trained):
-    *inputs, losses = map(torch.as_tensor, trained[2].samples[0].arrays())
+    *inputs, losses = map(torch.as_tensor, trained[2][0].samples.arrays())
     with torch.no_grad():
-        errors = trained[2].loss_nets[0](*inputs) - losses
+        errors = trained[2][0].loss_net(*inputs) - losses
     assert errors.square().mean() < 0.05 * losses.var()
 
 
 def test_static_decides_better_than_mmd_on_pairs_that_nobody_has_seen(trained):
     task, body, result = trained
-    assert true_loss(task, result.bodies[1]) < true_loss(task, body) - 0.02
+    assert true_loss(task, result[1].body) < true_loss(task, body) - 0.02
 
 
 def test_a_large_lambda_stays_with_mmd_and_a_small_one_leaves(trained):
@@ -89,7 +89,7 @@ def test_a_large_lambda_stays_with_mmd_and_a_small_one_leaves(trained):
     before, _ = task.generate_scenarios(body, EVERY)
     moved = [
         np.abs(task.generate_scenarios(found, EVERY)[0] - before).mean()
-        for found in result.bodies
+        for found in [fit.body for fit in result]
     ]
     assert moved[0] > moved[1] > moved[2]
     assert moved[2] < 0.25 * task.omega.spread.item() < moved[0]
@@ -102,7 +102,7 @@ def test_a_member_is_what_it_would_be_alone_with_its_lambda(trained):
     both = train_static(task, [body] * 2, [0.1, 5.0], [EVERY] * 2, "static")
     one = train_static(task, [body], [5.0], [EVERY], "static")
     found, expected = (
-        task.generate_scenarios(b, EVERY)[0] for b in (both.bodies[1], one.bodies[0])
+        task.generate_scenarios(b, EVERY)[0] for b in (both[1].body, one[0].body)
     )
     assert found == pytest.approx(expected, abs=1e-6)
 
@@ -113,14 +113,14 @@ def test_members_learn_from_the_rows_that_they_may_see():
     rows = [np.arange(40), np.arange(59, 29, -1), np.arange(40), np.arange(20)]
     result = train_static(task, [one, one, other, other], [1.0] * 4, rows, "static")
     for body, mine, samples in zip(
-        [one, one, other, other], rows, result.samples, strict=True
+        [one, one, other, other], rows, [fit.samples for fit in result], strict=True
     ):
         scenarios, _ = task.generate_scenarios(body, mine)
         assert samples.outcomes == pytest.approx(task.history.outcomes[mine])
         assert samples.scenarios == pytest.approx(scenarios)
         exact = task.oracle.loss(scenarios, task.history.outcomes[mine])
         assert samples.losses == pytest.approx(exact, rel=1e-9)
-    assert len({id(net) for net in result.loss_nets}) == 4
+    assert len({id(net) for net in [fit.loss_net for fit in result]}) == 4
     (noted,) = [entry for entry in task.log.entries if "missing" in entry]
     assert noted["step"] == 60 + 40  # rows that two members share are labelled once
 
@@ -131,9 +131,9 @@ def test_fresh_weights_forget_where_mmd_was():
     body.start_at(torch.tensor([[3.0]], dtype=torch.float64))
     state = torch.random.get_rng_state()
     rows = [np.arange(60)]
-    kept = train_static(task, start, [1.0], rows, "static").bodies[0]
-    fresh = train_static(task, start, [1.0], rows, "static", fresh=True).bodies[0]
-    again = train_static(task, start, [1.0], rows, "static", fresh=True).bodies[0]
+    kept = train_static(task, start, [1.0], rows, "static")[0].body
+    fresh = train_static(task, start, [1.0], rows, "static", fresh=True)[0].body
+    again = train_static(task, start, [1.0], rows, "static", fresh=True)[0].body
     contexts = task.contexts
     assert torch.allclose(kept(contexts), body(contexts), atol=1e-5)
     assert not torch.allclose(fresh(contexts), body(contexts), atol=1.0)
@@ -170,14 +170,12 @@ def test_pairs_without_an_answer_are_the_worst_and_counted():
     # Ordered is the one scenario, and two more can be had.
     impossible = demands[:, 0] > order + 2
     assert 0 < impossible.sum() < 50
-    losses = result.samples[0].losses
+    losses = result[0].samples.losses
     known = losses[~impossible]
     assert losses[impossible] == pytest.approx(known.max() + known.std())
     (noted,) = [entry for entry in task.log.entries if "missing" in entry]
     assert noted["missing"] == impossible.sum()
-    assert np.isfinite(
-        task.generate_scenarios(result.bodies[0], np.arange(50))[0]
-    ).all()
+    assert np.isfinite(task.generate_scenarios(result[0].body, np.arange(50))[0]).all()
 
 
 def test_a_number_is_the_regularization_itself():

@@ -1,4 +1,4 @@
-"""Is a Loss-Net trusted outside its data? Its size by brute force, and the warning."""
+"""Is a Loss-Net used outside its data? Its size by brute force, and the warning."""
 
 import numpy as np
 import pytest
@@ -85,7 +85,7 @@ def test_a_policy_that_runs_away_from_the_data_is_warned_of(policies):
     near, far = far, near
     assert far["shift"] > 3 * near["shift"] and far["kappa"] > near["kappa"]
     assert far["error_here"] > 2 * far["error"]
-    assert "Warning: the Loss-Net is trusted outside" in policies["0x"].report()
+    assert "Warning: the Loss-Net is used outside" in policies["0x"].report()
     assert "Warning" not in policies["100x"].report()
     assert "Loss-Net error" in policies["100x"].report()
 

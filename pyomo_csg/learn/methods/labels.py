@@ -1,12 +1,10 @@
-"""Exact losses of many cases, in chunks that a checkpoint keeps."""
+"""Exact losses of many cases, solved in chunks that a checkpoint stores."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -16,14 +14,12 @@ from pyomo_csg.solve import Oracle
 
 logger = logging.getLogger(__name__)
 
-# Cases a chunk: as many as take seconds at most, for that is what a kill loses.
+# Cases per chunk. A chunk takes seconds at most, since that is what a kill loses.
 _LINEAR_LABELS, _INTEGER_LABELS = 512, 32
-
-Answer = tuple[np.ndarray, str]  # numbers, NaN where there is none, and why
 
 
 class Labeller(Protocol):
-    """What labelling needs of a task."""
+    """What labeling needs from a task."""
 
     oracle: Oracle
     log: TrainingLog
@@ -37,58 +33,63 @@ def label_losses(
     outcomes: np.ndarray,
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return l_opt (n,) of deciding on scenarios when outcomes then happen.
+    """Return l_opt (n,) of deciding on scenarios (n, K, p) when outcomes (n, p) follow.
 
-    Parameters
-    ----------
-    task : Task
-    stage : str
-        Its name in the bar, the log and the checkpoint, which keeps every chunk.
-    scenarios : array (n, K, p)
-    outcomes : array (n, p)
-    weights : array (n, K), optional
-
-    Returns
-    -------
-    array (n,)
-        NaN for a case that has no answer or whose scenarios are not finite; how many
-        there are is logged.
+    It is NaN for programs that could not be solved and for scenarios that are not finite;
+    a warning counts them. ``stage`` names the bar, the log entries and the stored chunks.
     """
-    oracle = task.oracle
-
-    def losses(
-        zetas: np.ndarray, omegas: np.ndarray, shares: np.ndarray | None
-    ) -> Answer:
-        usable = np.isfinite(zetas).all(axis=(1, 2))
-        if shares is not None:
-            usable &= np.isfinite(shares).all(axis=1)
-
-        def solve(rows: np.ndarray) -> np.ndarray:
-            return oracle.loss(
-                zetas[rows],
-                omegas[rows],
-                kind="optimistic",
-                weights=None if shares is None else shares[rows],
-                on_error="record",
-                progress=False,
-                fresh=True,
-            )
-
-        return _answer(oracle, solve, usable, "scenarios that are not finite")
-
+    oracle, n, reason = task.oracle, len(scenarios), ""
     size = _INTEGER_LABELS if oracle.two_stage.integer else _LINEAR_LABELS
-    cases = [scenarios, outcomes, weights]
-    return _in_chunks(task, stage, "label", size, cases, losses)
+    finite = np.isfinite(scenarios).all(axis=(1, 2))
+    if weights is not None:
+        finite &= np.isfinite(weights).all(axis=1)
+    losses = np.full(n, np.nan)
+    with task.log.stage(stage, n, "label") as bar:
+        for start in range(0, n, size):
+            chunk = slice(start, min(start + size, n))
+            name, note = (
+                f"{stage}-{start}",
+                _digest(scenarios, outcomes, weights, chunk),
+            )
+            stored = task.checkpoint.load(name, note=note)
+            if stored is None:
+                rows = start + np.flatnonzero(finite[chunk])
+                found = np.full(chunk.stop - start, np.nan)
+                why = "" if finite[chunk].all() else "scenarios that are not finite"
+                if len(rows):
+                    found[rows - start] = oracle.loss(
+                        scenarios[rows],
+                        outcomes[rows],
+                        kind="optimistic",
+                        weights=None if weights is None else weights[rows],
+                        on_error="record",
+                        progress=False,
+                        fresh=True,
+                    )
+                    why = _first_failure(oracle) or why
+                text = np.frombuffer(why.encode(), np.uint8)
+                stored = {"numbers": found, "reason": text}
+                task.checkpoint.save(name, stored, note=note)
+            losses[chunk] = stored["numbers"]
+            reason = reason or stored["reason"].tobytes().decode()
+            known = losses[~np.isnan(losses)]
+            mean = float(known.mean()) if len(known) else float("nan")
+            bar.step(chunk.stop - start, loss=mean)
+    unsolved = int(np.isnan(losses).sum())
+    if unsolved:
+        logger.warning(
+            "%s: %d of %d programs could not be solved; the first reason: %s",
+            *(stage, unsolved, n, reason),
+        )
+    return losses
 
 
 def penalize_unsolved(losses: np.ndarray) -> np.ndarray:
-    """Return losses in which plans without an answer are worse than all that have one.
-
-    By a standard deviation; NaN if none has any.
+    """Return losses in which NaN is one standard deviation worse than the worst loss.
 
     Examples
     --------
-    >>> penalised(np.array([1.0, np.nan, 3.0]))
+    >>> penalize_unsolved(np.array([1.0, np.nan, 3.0]))
     array([1., 4., 3.])
     """
     known = losses[~np.isnan(losses)]
@@ -97,73 +98,24 @@ def penalize_unsolved(losses: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(losses), known.max() + known.std(), losses)
 
 
-def _in_chunks(
-    task: Labeller,
-    stage: str,
-    unit: str,
-    size: int,
-    cases: list[Any],
-    answer: Callable[..., Answer],
-) -> np.ndarray:
-    """Answer all cases, which are on the first axis of the arrays, chunk by chunk."""
-    n, reason = len(cases[0]), ""
-    found = np.full(n, np.nan)
-    with task.log.stage(stage, n, unit) as bar:
-        for start in range(0, n, size):
-            rows = slice(start, min(start + size, n))
-            chunk = [None if array is None else array[rows] for array in cases]
-            kept = task.checkpoint.stage(
-                f"{stage}-{start}", partial(_stored, answer, chunk), note=_digest(chunk)
-            )
-            found[rows] = kept["numbers"]
-            reason = reason or kept["reason"].tobytes().decode()
-            bar.step(rows.stop - rows.start, loss=_mean(found))
-    missing = int(np.isnan(found).sum())
-    if missing:
-        logger.warning(
-            "%s: %d of %d have no answer; the first reason: %s",
-            stage,
-            missing,
-            n,
-            reason,
-        )
-    return found
+def _first_failure(oracle: Oracle) -> str:
+    """Return why the first program of the last batch failed; empty if none did."""
+    if not oracle.failures:
+        return ""
+    _, status, detail = oracle.failures[0].args
+    return f"{status} ({detail})" if detail else status
 
 
-def _stored(answer: Callable[..., Answer], chunk: list[Any]) -> dict[str, np.ndarray]:
-    numbers, reason = answer(*chunk)
-    return {"numbers": numbers, "reason": np.frombuffer(reason.encode(), np.uint8)}
-
-
-def _answer(
-    oracle: Oracle,
-    solve: Callable[[np.ndarray], np.ndarray],
-    usable: np.ndarray,
-    excuse: str,
-) -> Answer:
-    """Solve for the usable rows; the others are NaN with an excuse."""
-    found = np.full(len(usable), np.nan)
-    rows = np.flatnonzero(usable)
-    reason = "" if usable.all() else excuse
-    if len(rows):
-        found[rows] = solve(rows)
-        if oracle.failures:
-            _, status, detail = oracle.failures[0].args
-            reason = f"{status} ({detail})" if detail else status
-    return found, reason
-
-
-def _digest(chunk: list[Any]) -> str:
-    """Return what tells a chunk from one of the same name but other numbers."""
+def _digest(
+    scenarios: np.ndarray,
+    outcomes: np.ndarray,
+    weights: np.ndarray | None,
+    chunk: slice,
+) -> str:
+    """Return a digest that tells a chunk from others of the same name."""
     digest = hashlib.sha256()
-    for array in chunk:
+    for array in (scenarios, outcomes, weights):
         if array is not None:
-            digest.update(repr(array.shape).encode())
-            digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+            digest.update(repr(array[chunk].shape).encode())
+            digest.update(np.ascontiguousarray(array[chunk], dtype="<f8").tobytes())
     return digest.hexdigest()
-
-
-def _mean(found: np.ndarray) -> float:
-    """Return the mean of what there is so far."""
-    there = found[~np.isnan(found)]
-    return float(there.mean()) if len(there) else float("nan")

@@ -1,4 +1,4 @@
-"""Static PCSG: Algorithm 1, a Loss-Net trained once, then Task-Nets that follow it."""
+"""Static PCSG (Algorithm 1): train a Loss-Net once, then Task-Nets on its predictions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.learn.checkpoint import restore_network
 from pyomo_csg.learn.methods.labels import label_losses, penalize_unsolved
 from pyomo_csg.learn.methods.mmd import expand_heads, mmd_scale, scenario_generator
 from pyomo_csg.learn.networks.ensemble import Ensemble
@@ -21,30 +22,22 @@ from pyomo_csg.learn.networks.loss_net import (
     LossSamples,
     new_loss_nets,
     train_loss_nets,
+    untrained_loss_nets,
 )
 from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule, train_ensemble
 
-GRID = (0.03, 0.3, 3.0, 30.0)  # lambdas to choose from, in standard deviations
+GRID = (0.03, 0.3, 3.0, 30.0)  # candidate lambdas, in standard deviations
 
 
 @dataclass(frozen=True, eq=False)
-class StaticResult:
-    """What Algorithm 1 gives, a member an entry.
+class LossNetFit:
+    """A body, the Loss-Net that trained it, and the samples that trained the Loss-Net."""
 
-    Attributes
-    ----------
-    bodies : list of Module
-    loss_nets : list of LossNet
-        One and the same for members that started from one body on the same rows.
-    samples : list of Samples
-        What the Loss-Nets were trained on.
-    """
-
-    bodies: list[nn.Module]
-    loss_nets: list[LossNet]
-    samples: list[LossSamples]
+    body: nn.Module
+    loss_net: LossNet
+    samples: LossSamples
 
 
 def train_static(
@@ -57,41 +50,108 @@ def train_static(
     fresh: bool = False,
     huber: bool = False,
     head: Any = None,
-) -> StaticResult:
-    """Return bodies trained on Loss-Net + lambda * MMD, all in step.
+) -> list[LossNetFit]:
+    """Train one body per lambda and set of rows on Loss-Net + lambda * MMD.
 
-    Members that start from the same body, the same object, share its labels; on the same
+    Members that start from the same body (the same object) share its labels; on the same
     rows they share a Loss-Net, too.
 
     Parameters
     ----------
     task : Task
     start : sequence of Module
-        Trained by MMD. They stay as they are.
+        Trained by MMD. They are not changed.
     lambdas : sequence of float
-        The weight of the MMD loss, in the task's units, beside a loss in the model's.
+        Weights of the MMD loss.
     rows : sequence of int arrays
-        Those that each member may see.
+        The training rows of each member.
     stage : str
         Names bars and labels, and seeds.
     fresh : bool, optional
-        Begin with new weights, as the paper does, and not at the MMD bodies; these take as
-        many epochs as an MMD fit.
+        Start from new weights, as the paper does, for as many epochs as an MMD fit.
     huber : bool, optional
-        Take Huber's loss for the Loss-Net's squares.
+        Train the Loss-Net on Huber's loss in place of squares.
     head : Head or list of Head, optional
-        Of all, or one a member. Default: the task's.
+        Of all, or one per member. Default: the task's.
     """
-    samples, kinds = _labelled_starts(task, start, rows, stage, head)
+    heads = expand_heads(task, head, len(start))
+    keys = [(id(body), id(mine)) for body, mine in zip(start, heads, strict=True)]
+    # Each distinct start is labeled once per row, whichever members train on it.
+    firsts = {key: keys.index(key) for key in keys}
+    labeled_rows = {
+        key: np.unique(
+            np.concatenate([r for k, r in zip(keys, rows, strict=True) if k == key])
+        )
+        for key in firsts
+    }
+    labeled = label_bodies(
+        task,
+        [start[s] for s in firsts.values()],
+        list(labeled_rows.values()),
+        f"{stage} labels",
+        [heads[s] for s in firsts.values()],
+    )
+    by_start = dict(zip(firsts, labeled, strict=True))
+    number: dict[Any, int] = {}  # of the Loss-Net, by start and rows
+    shared: list[int] = []
+    samples: list[LossSamples] = []
+    for key, mine in zip(keys, rows, strict=True):
+        pair = key, np.asarray(mine, dtype=np.int64).tobytes()
+        if pair not in number:
+            number[pair] = len(samples)
+            places = np.searchsorted(labeled_rows[key], mine)
+            samples.append(by_start[key].take(places))
+        shared.append(number[pair])
     nets = new_loss_nets(task, samples, f"{stage} Loss-Net")
     nets = train_loss_nets(task, nets, samples, f"{stage} Loss-Net", huber)
-    mine = [nets[kind] for kind in kinds]
     begin = reset_weights(task, start, stage) if fresh else start
     epochs = task.config.mmd_epochs if fresh else task.config.task_epochs
     bodies = train_on_loss_net(
-        task, begin, mine, lambdas, rows, f"{stage} Task-Net", head, epochs
+        task,
+        begin,
+        [nets[s] for s in shared],
+        lambdas,
+        rows,
+        f"{stage} Task-Net",
+        head,
+        epochs,
     )
-    return StaticResult(bodies, mine, [samples[kind] for kind in kinds])
+    return [
+        LossNetFit(body, nets[s], samples[s])
+        for body, s in zip(bodies, shared, strict=True)
+    ]
+
+
+def load_loss_net_fits(
+    task: Task, stage: str, start: Sequence[nn.Module]
+) -> list[LossNetFit] | None:
+    """Return the fits of a stage from the checkpoint; None if it is not stored."""
+    arrays = task.checkpoint.load(stage, log=task.log)
+    if arrays is None:
+        return None
+    (net,) = untrained_loss_nets(task, 1, stage)
+    return [
+        LossNetFit(
+            restore_network(body, arrays, f"{s}."),
+            restore_network(net, arrays, f"net {s}."),
+            LossSamples(*(arrays[f"samples {s}.{i}"] for i in range(4))),
+        )
+        for s, body in enumerate(start)
+    ]
+
+
+def save_loss_net_fits(
+    task: Task, stage: str, fits: Sequence[LossNetFit], first_entry: int
+) -> None:
+    """Store the fits of a stage, with the log's entries from one on."""
+    arrays: dict[str, Any] = {}
+    for s, fit in enumerate(fits):
+        arrays |= {f"{s}.{name}": x for name, x in fit.body.state_dict().items()}
+        arrays |= {
+            f"net {s}.{name}": x for name, x in fit.loss_net.state_dict().items()
+        }
+        arrays |= {f"samples {s}.{i}": x for i, x in enumerate(fit.samples.arrays())}
+    task.checkpoint.save(stage, arrays, log=task.log, first_entry=first_entry)
 
 
 def train_on_loss_net(
@@ -104,17 +164,14 @@ def train_on_loss_net(
     head: Any = None,
     epochs: int | None = None,
 ) -> list[nn.Module]:
-    """Return bodies after a descent on Loss-Net + lambda * MMD (Static-PCSG).
-
-    By default it takes ``config.task_epochs``.
-    """
+    """Return bodies trained on Loss-Net + lambda * MMD, by default for ``task_epochs``."""
     config = task.config
     ensemble = Ensemble(bodies).to(task.device)
     frozen = [copy.deepcopy(net).requires_grad_(False) for net in nets]
     critics = Ensemble(frozen).to(task.device)
     generate = scenario_generator(task, ensemble, head)
     penalty = torch.as_tensor(np.asarray(lambdas, dtype=float))
-    # Adam moves the same whatever the scale, but its gradients are clipped.
+    # Adam does not depend on the scale, but gradients are clipped.
     scale = torch.stack([net.loss_spread for net in nets]) + penalty * mmd_scale(task)
 
     def loss(batch: np.ndarray) -> Tensor:
@@ -144,14 +201,15 @@ def label_bodies(
     stage: str,
     head: Any = None,
 ) -> list[LossSamples]:
-    """Return what bodies plan on their rows, with l_opt, labelled in one batch.
+    """Return the scenarios of bodies on their rows with l_opt, solved in one batch.
 
-    Where there is no answer the loss is :func:`~pyomo_csg.learn.methods.labels.penalize_unsolved`.
+    Unsolved programs have the loss of
+    :func:`~pyomo_csg.learn.methods.labels.penalize_unsolved`.
     """
     heads = expand_heads(task, head, len(bodies))
     found = [
-        task.generate_scenarios(body, mine, own)
-        for body, mine, own in zip(bodies, rows, heads, strict=True)
+        task.generate_scenarios(body, mine, its_head)
+        for body, mine, its_head in zip(bodies, rows, heads, strict=True)
     ]
     scenarios = np.concatenate([one for one, _ in found])
     weights = np.concatenate([one for _, one in found])
@@ -176,28 +234,16 @@ def resolve_lambda(
     rows: Sequence[np.ndarray],
     head: Any = None,
 ) -> float:
-    """Return lambda from a number, or relative to the MMD loss from text such as '0.1x'.
+    """Return lambda from a number, or relative to the squared MMD from text like '0.1x'.
 
-    ``'0.1x'`` is 0.1 times the mean squared MMD between what the bodies plan and what
-    happened: the paper's scaling for CEP1, whose loss and MMD are apart by orders of
-    magnitude. It is a matter of raw units; where the kernel sees standard ones, lambda is
-    such that the penalty is the same (exactly so for the energy kernel and outcomes of
-    one spread). The paper's k_E leaves -||omega|| in the MMD loss, so that it would be
-    negative and reward scenarios for being far off; the squared MMD is the same but for
-    this term, and never negative.
-
-    Parameters
-    ----------
-    regularization : float or str
-    task : Task
-    bodies : sequence of Module
-        Trained by MMD.
-    rows : sequence of int arrays
-        Those of each body.
-    head : Head or list of Head, optional
-        Of all, or one a body. Default: the task's.
+    ``'0.1x'`` is 0.1 times the mean squared MMD between the bodies' scenarios and the
+    outcomes, as the paper scales CEP1. It refers to raw units. Where the kernel sees
+    standardized ones, lambda is chosen so that the penalty is the same (exactly so for
+    the energy kernel and outcomes of one spread). The paper's k_E leaves -||omega|| in
+    the MMD loss, which could make it negative and reward distant scenarios; the squared
+    MMD differs by this term only, and is never negative.
     """
-    factor, relative = _parsed(regularization)
+    factor, relative = _parse_regularization(regularization)
     if not relative:
         return factor
     members = zip(bodies, rows, expand_heads(task, head, len(bodies)), strict=True)
@@ -208,9 +254,9 @@ def resolve_lambda(
 
 
 def standard_lambda(factor: float, task: Task) -> float:
-    """Return lambda from one in standard deviations of costs, an MMD in those of outcomes.
+    """Return lambda from a factor in standard deviations of costs per one of outcomes.
 
-    So one grid serves every problem, whatever its units.
+    One grid then serves every problem, whatever its units.
     """
     return factor * task.cost_scale / mmd_scale(task)
 
@@ -219,12 +265,12 @@ def _squared_mmd(task: Task, body: nn.Module, rows: np.ndarray, head: Any) -> fl
     scenarios, weights = map(torch.as_tensor, task.generate_scenarios(body, rows, head))
     scaled = (task.outcomes[torch.as_tensor(rows)] / task.kernel_unit)[:, None]
     own = task.kernel(scaled, scaled)[:, 0, 0]
-    # Not negative but for rounding, or for a user's function that is no kernel.
+    # Negative only by rounding, or if a user's function is not a kernel.
     return abs(float((task.mmd_losses(scenarios, weights, rows) + own).mean()))
 
 
-def _parsed(regularization: float | str) -> tuple[float, bool]:
-    """Return the number, and whether it is relative."""
+def _parse_regularization(regularization: float | str) -> tuple[float, bool]:
+    """Return the number, and whether it is relative to the MMD."""
     text = str(regularization).strip().lower()
     relative = text.endswith("x")
     try:
@@ -240,52 +286,10 @@ def _parsed(regularization: float | str) -> tuple[float, bool]:
     return number, relative
 
 
-def _labelled_starts(
-    task: Task,
-    start: Sequence[nn.Module],
-    rows: Sequence[np.ndarray],
-    stage: str,
-    head: Any,
-) -> tuple[list[LossSamples], list[int]]:
-    """Return samples of each distinct start, and whose is which.
-
-    What a body plans is labelled once a row, whichever members may see it.
-    """
-    heads = expand_heads(task, head, len(start))
-    keys = [(id(body), id(own)) for body, own in zip(start, heads, strict=True)]
-    first = {key: keys.index(key) for key in keys}
-    seen = {
-        key: np.unique(
-            np.concatenate([r for k, r in zip(keys, rows, strict=True) if k == key])
-        )
-        for key in first
-    }
-    labelled = label_bodies(
-        task,
-        [start[s] for s in first.values()],
-        list(seen.values()),
-        f"{stage} labels",
-        [heads[s] for s in first.values()],
-    )
-    by_key = dict(zip(first, labelled, strict=True))
-    known: dict[Any, int] = {}
-    samples: list[LossSamples] = []
-    for key, mine in zip(keys, rows, strict=True):
-        kind = key, np.asarray(mine, dtype=np.int64).tobytes()
-        if kind not in known:
-            known[kind] = len(samples)
-            samples.append(by_key[key].take(np.searchsorted(seen[key], mine)))
-    kinds = [
-        known[key, np.asarray(mine, dtype=np.int64).tobytes()]
-        for key, mine in zip(keys, rows, strict=True)
-    ]
-    return samples, kinds
-
-
 def reset_weights(
     task: Task, bodies: Sequence[nn.Module], stage: str
 ) -> list[nn.Module]:
-    """Return bodies of the same make with new weights."""
+    """Return copies of bodies with new random weights."""
     found = [copy.deepcopy(body) for body in bodies]
     with torch_seed(task.rng(f"{stage} weights")):
         for body in found:

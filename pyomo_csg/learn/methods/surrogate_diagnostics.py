@@ -1,4 +1,4 @@
-"""How well a Loss-Net tells the losses of pairs that it has not seen."""
+"""How well a Loss-Net predicts losses outside its training samples."""
 
 from __future__ import annotations
 
@@ -14,88 +14,73 @@ from pyomo_csg.learn.distributions.distances import (
     kappa_distance,
     wasserstein,
 )
-from pyomo_csg.learn.methods.loss_net_stages import TrainedOnLossNet
-from pyomo_csg.learn.methods.static import label_bodies
+from pyomo_csg.learn.methods.static import LossNetFit, label_bodies
 from pyomo_csg.learn.networks.loss_net import LossNet, LossSamples
 from pyomo_csg.learn.task import Task
 
-_ROWS, _INTEGER_ROWS = 100, 30  # whose losses are compared
-# From where on it counts as trusted outside its data: an error so many times that at
-# home, losses so many standard errors above what it expects, or scenarios so many standard
-# deviations away.
+_ROWS, _INTEGER_ROWS = 100, 30  # rows whose losses are compared
+# A Loss-Net is used outside its data if its error is so many times its training error, if
+# losses are so many standard errors above its predictions, or if scenarios are so many
+# standard deviations away.
 _WORSE, _SURE, _FAR = 2.0, 3.0, 1.0
+_MOST = 500  # rows of a plot
 
 
-def loss_net_trust(
-    task: Task, followed: TrainedOnLossNet, member: int, head: Any = None
-) -> dict:
-    """Return what a report says of the Loss-Net that a member followed.
+def loss_net_trust(task: Task, fit: LossNetFit, head: Any = None) -> dict[str, Any]:
+    """Compare a Loss-Net's errors on its training samples and on the fitted scenarios.
 
-    Parameters
-    ----------
-    task : Task
-    followed : Followed
-    member : int
-        The one that counts, which learned from all rows.
-    head : Head, optional
-
-    Returns
-    -------
-    dict
-        ``trust`` with numbers, and ``notes`` with a warning where, on the member's
-        scenarios, its error is more than twice that on those it learned from, the
-        losses are more than three standard errors above what it expects, or the two
-        kinds are a standard deviation apart.
+    ``fit`` was trained on all rows. Return ``trust``, the numbers, and ``notes``, a
+    warning if the Loss-Net is used outside its data.
     """
-    net, taught = followed.loss_nets[member], followed.samples[member]
+    net, taught = fit.loss_net, fit.samples
     rng, n = task.rng("trust"), len(task.history)
     count = min(n, _INTEGER_ROWS if task.has_integers else _ROWS)
     rows = np.sort(rng.choice(n, count, replace=False))
-    met = label_bodies(task, [followed.bodies[member]], [rows], "trust labels", head)[0]
-    home, here = taught.solved(), met.solved()
+    (labeled,) = label_bodies(task, [fit.body], [rows], "trust labels", head)
+    home, here = taught.solved(), labeled.solved()
     if not len(here):
         return {}
-    # The same pairs in both laws, so that only the scenarios are apart.
+    # The same rows in both samples, so that only the scenarios differ.
     some = taught.take(rows + n * rng.integers(len(taught) // n, size=count))
-    at_home, away = _predicted(net, home), _predicted(net, here)
+    at_home, away = _predictions(net, home), _predictions(net, here)
     found = {
         "cases": len(home),
         "pairs": n,
-        "expected": _expected(task, net, followed.bodies[member], head),
+        "expected": _mean_prediction(task, net, fit.body, head),
         "compared": len(here),
         "error": float(np.abs(at_home - home.losses).mean()),
         "error_here": float(np.abs(away - here.losses).mean()),
         "expected_here": float(away.mean()),
         "loss_here": float(here.losses.mean()),
         "standard_error": float((here.losses - away).std() / math.sqrt(len(here))),
-        **_shift(task, some, met),
-        **_size(task, net),
+        **_shift(task, some, labeled),
+        **_network_size(task, net),
     }
     return {"trust": found, "notes": _warning(found)}
 
 
-def _expected(task: Task, net: LossNet, body: nn.Module, head: Any) -> float:
-    """Return what a Loss-Net expects of a body's scenarios, on average over all pairs."""
-    planned = task.generate_scenarios(body, np.arange(len(task.history)), head)
+def _mean_prediction(task: Task, net: LossNet, body: nn.Module, head: Any) -> float:
+    """Return the mean prediction for a body's scenarios over all rows."""
+    scenarios = task.generate_scenarios(body, np.arange(len(task.history)), head)
     with torch.no_grad():
-        losses = net(*map(torch.as_tensor, planned), task.outcomes)
+        losses = net(*map(torch.as_tensor, scenarios), task.outcomes)
     return float(losses.mean())
 
 
-def _predicted(net: LossNet, samples: LossSamples) -> np.ndarray:
+def _predictions(net: LossNet, samples: LossSamples) -> np.ndarray:
     inputs = map(torch.as_tensor, samples.arrays()[:3])
     with torch.no_grad():
         return net(*inputs).numpy()
 
 
 def _shift(task: Task, home: LossSamples, here: LossSamples) -> dict[str, float]:
-    """Return how far the scenarios that count are from those that taught the Loss-Net."""
+    """Return the distances between the fitted and the training scenarios."""
     unit, spread = task.kernel_unit.numpy(), task.omega.spread.numpy()
-    laws = [
+    samples = [
         (part.scenarios / unit, part.outcomes / unit, part.weights)
         for part in (home, here)
     ]
-    split = joint_mmd(*laws[1], kernel=task.kernel)
+    split = joint_mmd(*samples[1], kernel=task.kernel)
     points = [
         np.concatenate([part.scenarios, part.outcomes[:, None]], axis=1)
         for part in (home, here)
@@ -103,16 +88,16 @@ def _shift(task: Task, home: LossSamples, here: LossSamples) -> dict[str, float]
     size = points[0][0].size
     return {
         "wasserstein": wasserstein(*points),
-        # By the root of the mean square over all numbers, in standard deviations.
+        # The root mean square over all numbers, in standard deviations.
         "shift": wasserstein(*(part / spread for part in points)) / math.sqrt(size),
-        "kappa": kappa_distance(laws[0], laws[1], task.kernel),
+        "kappa": kappa_distance(samples[0], samples[1], task.kernel),
         "kappa_bias": split.bias,
         "kappa_variance": split.variance,
     }
 
 
-def _size(task: Task, net: LossNet) -> dict[str, float]:
-    """Return how fast and how large a Loss-Net can be, and how rich its class is."""
+def _network_size(task: Task, net: LossNet) -> dict[str, float]:
+    """Return a Loss-Net's Lipschitz bound, its value at the center, and its complexity."""
     middle = net.center.expand(1, task.scenarios, -1)
     shares = middle.new_full(middle.shape[:2], 1 / task.scenarios)
     with torch.no_grad():
@@ -125,12 +110,12 @@ def _size(task: Task, net: LossNet) -> dict[str, float]:
 
 
 def lipschitz(net: LossNet) -> float:
-    """Return how fast a Loss-Net moves with scenarios and outcome together, at most.
+    """Return a Lipschitz bound of a Loss-Net in scenarios and outcome together.
 
-    The product of its layers' spectral norms; codes of scenarios are averaged, so that
-    they move no faster than one.
+    It is the product of the layers' spectral norms; averaging the encoded scenarios does
+    not increase it.
     """
-    first, *others = _layers(net)
+    first, *others = [*_linears(net.encoder), *_linears(net.head)]
     speed = float(net.loss_spread) * _spectral(first.weight / net.spread)
     return speed * math.prod(_spectral(layer.weight) for layer in others)
 
@@ -139,8 +124,8 @@ def complexity(net: LossNet, scenarios: int) -> float:
     """Return c so that c norm(x) / sqrt(m) bounds the class's Rademacher complexity.
 
     By theorem 1 of Golowich, Rakhlin and Shamir (2018), for all Loss-Nets whose layers
-    have at most this one's Frobenius norms; x are the standardised scenarios, the
-    outcome and a 1, which carries the biases.
+    have at most this one's Frobenius norms; x are the standardized scenarios, the
+    outcome and a 1 for the biases.
     """
     encoder = [_frobenius(layer, scenarios + 1) for layer in _linears(net.encoder)]
     first, *others = _linears(net.head)
@@ -152,10 +137,6 @@ def complexity(net: LossNet, scenarios: int) -> float:
     return float(net.loss_spread) * depth * math.prod(norms)
 
 
-def _layers(net: LossNet) -> list[nn.Linear]:
-    return [*_linears(net.encoder), *_linears(net.head)]
-
-
 def _linears(layers: nn.Module) -> list[nn.Linear]:
     return [layer for layer in layers.modules() if isinstance(layer, nn.Linear)]
 
@@ -165,7 +146,7 @@ def _spectral(weight: torch.Tensor) -> float:
 
 
 def _frobenius(layer: nn.Linear, copies: int = 1) -> float:
-    """Return the norm of a layer's copies side by side, with biases and the 1's own row."""
+    """Return the norm of a layer's copies side by side, with biases and the row of the 1."""
     weight, bias = layer.weight.detach(), layer.bias.detach()
     square = float(weight.square().sum() + bias.square().sum())
     return math.sqrt(copies * square + 1)
@@ -180,43 +161,26 @@ def _warning(found: dict[str, float]) -> list[str]:
     ):
         return []
     warning = (
-        "Warning: the Loss-Net is trusted outside its data. On the policy's scenarios it "
-        f"expects {found['expected_here']:.6g} where the loss is {found['loss_here']:.6g}, "
-        f"and is off by {found['error_here']:.6g} on average; by {found['error']:.6g} on "
-        f"those it learned from, which are {found['shift']:.2g} standard deviations away. "
-        "Give more regularization, or method='dynamic'."
+        "Warning: the Loss-Net is used outside its data. On the policy's scenarios it "
+        f"predicts {found['expected_here']:.6g} where the loss is "
+        f"{found['loss_here']:.6g}, with a mean error of {found['error_here']:.6g}; on its "
+        f"training scenarios, which are {found['shift']:.2g} standard deviations away, "
+        f"the mean error is {found['error']:.6g}. Increase the regularization, or use "
+        "method='dynamic'."
     )
     return [warning]
 
 
-_MOST = 500
-
-
 def loss_net_predictions(
-    task: Task, net: nn.Module, body: nn.Module, rows: np.ndarray, head: Any = None
+    task: Task, fit: LossNetFit, rows: np.ndarray, head: Any = None
 ) -> dict[str, list[float]]:
-    """Return predicted and true l_opt of what a body plans on rows, in JSON's types.
+    """Return predicted and true l_opt of a fit's scenarios on rows that it has not seen.
 
-    Parameters
-    ----------
-    task : Task
-    net : LossNet
-    body : Module
-        The one that followed the Loss-Net: it went where the Loss-Net promised most, so
-        that errors show which training pairs would hide.
-    rows : int array
-        Those that neither has seen. Of very many, some.
-    head : Head, optional
-        Default: the task's.
-
-    Returns
-    -------
-    dict
-        ``predicted`` and ``true``, without the pairs that have no answer.
+    The body went where the Loss-Net predicted the least loss, so errors show up here that
+    training samples would hide. Unsolved programs are left out.
     """
     some = rows[:: max(1, -(-len(rows) // _MOST))]
-    (samples,) = label_bodies(task, [body], [some], "Loss-Net check labels", head)
-    *inputs, losses = samples.solved().arrays()
-    with torch.no_grad():
-        predicted = net(*map(torch.as_tensor, inputs))
-    return {"predicted": predicted.tolist(), "true": losses.tolist()}
+    (samples,) = label_bodies(task, [fit.body], [some], "Loss-Net check labels", head)
+    solved = samples.solved()
+    predicted = _predictions(fit.loss_net, solved)
+    return {"predicted": predicted.tolist(), "true": solved.losses.tolist()}

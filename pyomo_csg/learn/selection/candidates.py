@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,16 +23,20 @@ from pyomo_csg.learn.distributions.samplers import (
     WeightedSampler,
 )
 from pyomo_csg.learn.methods.direct import Direct
-from pyomo_csg.learn.methods.loss_net_stages import TrainedOnLossNet, kept_followed
 from pyomo_csg.learn.methods.mmd import train_mmd
-from pyomo_csg.learn.methods.static import GRID, standard_lambda, train_static
-from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_trust
+from pyomo_csg.learn.methods.static import (
+    GRID,
+    LossNetFit,
+    load_loss_net_fits,
+    save_loss_net_fits,
+    standard_lambda,
+    train_static,
+)
 from pyomo_csg.learn.networks.initialization import (
     new_body,
     replicate_scenarios,
     unconstrained_outcomes,
 )
-from pyomo_csg.learn.networks.task_nets import LocationScaleHead
 from pyomo_csg.learn.selection.fold_samplers import FoldSamplers
 from pyomo_csg.learn.selection.folds import Folds, uses_one_holdout
 from pyomo_csg.learn.selection.scoring import best_body
@@ -45,30 +48,46 @@ from pyomo_csg.solve import Oracle
 _ATOM_RATE = 5e-2
 _CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS = 100, 5, 48
 _ATOM_STEPS, _ATOM_BATCH = 800, 10
-_ATOM_DRAWS = 256  # of errors, of which few may be in the tail that decides
+_ATOM_DRAWS = 256  # residuals, of which few may be in the tail that matters
 _INTEGER_STEPS, _INTEGER_BATCH = 30, 20
 _ONE_STEPS = 100  # on programs of one scenario
-_SLOW_BATCH, _SLOW_DRAWS = 8, 16  # with integer recourse: each outcome is a program
+_SLOW_BATCH, _SLOW_DRAWS = 8, 16  # with integer recourse: each cost is a program
 _FAR_FROM_MMD, _NEAR_MMD = 0.03, 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
-    """A way to generate scenarios, trained on each part of the folds.
+class FoldFit:
+    """A network trained on one fold, with the Loss-Net that trained it, if any."""
 
-    Attributes
-    ----------
-    name : str
-    bodies : list of Module
-    heads : list of Head
-    examined : callable, optional
-        Returns what a report says of the Loss-Net that the last body followed.
-    """
+    body: nn.Module
+    head: Any
+    loss_net_fit: LossNetFit | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A way to generate scenarios: one fit per fold, the last on all rows."""
 
     name: str
-    bodies: list[nn.Module]
-    heads: list[Any] = field(default_factory=list)
-    examined: Callable[[], dict[str, Any]] = dict
+    fits: list[FoldFit]
+
+    @property
+    def bodies(self) -> list[nn.Module]:
+        """The networks of all folds."""
+        return [fit.body for fit in self.fits]
+
+    @property
+    def heads(self) -> list[Any]:
+        """The heads of all folds."""
+        return [fit.head for fit in self.fits]
+
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """A constant body to train on one fold."""
+
+    body: nn.Module
+    fold: int
 
 
 class Candidates:
@@ -79,12 +98,12 @@ class Candidates:
     task : Task
     folds : Folds
     kind : str or Module
-        Of the body that reads contexts.
+        The body that reads contexts.
     head : LocationScaleHead, optional
-        The user's own location and scale.
-    likely : list of Likely, optional
-        What each part's decisions are charged for in training. Default: what did happen,
-        and what happened after contexts that forests find alike.
+        The user's location and scale.
+    samplers : sequence of Sampler, optional
+        What decisions are evaluated on in training, per fold. Default: observed outcomes
+        and those that a forest weights.
     """
 
     def __init__(
@@ -93,49 +112,49 @@ class Candidates:
         folds: Folds,
         kind: Any,
         head: Any = None,
-        likely: list[Sampler] | None = None,
+        samplers: Sequence[Sampler] | None = None,
     ):
         self._task, self._folds, self._kind, self._head = task, folds, kind, head
-        self._charges = FoldSamplers(task, folds, head, likely)
+        self._samplers = FoldSamplers(task, folds, head, samplers)
 
-    def each(self) -> Iterator[Candidate]:
-        """Yield every candidate, once it is trained; the first solves nothing."""
+    def train_each(self) -> Iterator[Candidate]:
+        """Yield every candidate once it is trained; the first solves no programs."""
         if self._head is not None:
             heads = [self._head] * len(self._folds)
-            yield (atoms := self._atoms("location-scale, MMD", heads))
+            yield (atoms := self._mmd_atoms("location-scale, MMD", heads))
             if self.has_gradient:
                 yield self._direct_atoms(heads)
             else:
-                yield from self._followers(atoms)
+                yield from self._on_loss_nets(atoms)
             return
         yield (mmd := self.mmd())
         if not self.has_gradient:
-            yield self._candidate("constant", self._constants(1))
-            yield from self._followers(mmd)
+            starts = self._constant_starts(1)
+            yield self._candidate("constant", [start.body for start in starts])
+            yield from self._on_loss_nets(mmd)
             return
         yield self.constant()
         if self._task.history.has_panels:
-            yield self._direct_atoms(self._charges.forecasts)
-            return
-        if self._task.has_integers:
-            yield self._from_one(mmd)
-            return
-        own = [ObservedSampler(self._task.history.outcomes)] * len(self._folds)
-        yield self._direct("direct", mmd.bodies, self._charges.likely, _FAR_FROM_MMD)
-        yield self._direct("direct, near mmd", mmd.bodies, own, _NEAR_MMD)
+            yield self._direct_atoms(self._samplers.forecasts)
+        elif self._task.has_integers:
+            yield self._direct_integer(mmd)
+        else:
+            observed = [ObservedSampler(self._task.history.outcomes)] * len(self._folds)
+            training = self._samplers.training
+            yield self._direct("direct", mmd.bodies, training, _FAR_FROM_MMD)
+            yield self._direct("direct, near mmd", mmd.bodies, observed, _NEAR_MMD)
 
-    def judges(self) -> list[ResidualSampler | WeightedSampler | None]:
-        """Return what each part's decisions are charged for on held-out rows."""
-        return self._charges.judges(self.has_gradient)
+    def scoring_samplers(self) -> list[ResidualSampler | WeightedSampler | None]:
+        """Return what decisions on held-out rows are evaluated on; None: the observed."""
+        return self._samplers.scoring(self.has_gradient)
 
     @property
     def trusted(self) -> str | None:
-        """The candidate that is taken unless another is clearly better.
+        """The candidate to choose unless another is clearly better.
 
-        Where the user gives the law, atoms on the task loss have little to get wrong, and
-        the few held-out errors that cost much cannot tell them from the others. In a
-        series, what context told of some stretches may not hold for the next. Integer
-        models are judged on one part of the history, which says little.
+        With a user's location and scale, atoms trained on the task loss have little to
+        get wrong, and few held-out residuals cost much. In a series, the effect of the
+        context may change over time. Integer models have a single, small holdout.
         """
         if self._head is not None:
             return "location-scale" if self.has_gradient else None
@@ -146,45 +165,43 @@ class Candidates:
         return "direct" if self._task.has_integers and self.has_gradient else None
 
     def mmd(self) -> Candidate:
-        """Networks on the MMD loss."""
-        bodies = [self._new("mmd", rows) for rows in self._folds.rows]
-        return self._candidate("mmd", self._by_mmd("mmd", bodies))
+        """Networks trained on the MMD loss."""
+        bodies = [self._new_body("mmd", rows) for rows in self._folds.rows]
+        return self._candidate("mmd", self._train_mmd("mmd", bodies))
 
     def constant(self) -> Candidate:
-        """The same scenarios for every context, on the task loss."""
+        """The same scenarios for every context, trained on the task loss."""
         task, outcomes = self._task, self._task.history.outcomes
         pools = [PooledSampler(outcomes, rows) for rows in self._folds.rows]
         heads = [task.head] * len(self._folds)
-        if task.has_integer_recourse:
-            return self._slow_constant(pools, heads)
-        length = _CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS
-        bodies = self._constants(task.config.starts)
-        return self._best_starts("constant", bodies, pools, heads, *length)
-
-    def _slow_constant(
-        self, pools: Sequence[Sampler], heads: Sequence[Any]
-    ) -> Candidate:
-        """The same where every cost is a program: from one start, with few outcomes."""
-        start = self._constants(1)
-        rate, draws = _ATOM_RATE / 2, _SLOW_DRAWS
-        found = self._finished("constant", start, pools, heads, rate, draws)
-        parts = zip(found, start, self._folds.rows, pools, heads, strict=True)
-        best = [
-            best_body(self._task, [one, other], rows, pool, head)
-            for one, other, rows, pool, head in parts
-        ]
-        return Candidate("constant", best, list(heads))
-
-    def _constants(self, starts: int) -> list[nn.Module]:
-        """Return the best of many draws of scenarios, so many for each part."""
-        parts = (
-            starting_constants(self._task, rows, starts) for rows in self._folds.rows
+        if not task.has_integer_recourse:
+            length = _CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS
+            starts = self._constant_starts(task.config.starts)
+            return self._best_starts("constant", starts, pools, heads, *length)
+        # Every cost is a program: train from one start, on few outcomes.
+        first = [start.body for start in self._constant_starts(1)]
+        trained = self._train_integer(
+            "constant", first, pools, heads, _ATOM_RATE / 2, _SLOW_DRAWS
         )
-        return list(chain.from_iterable(parts))
+        best = [
+            best_body(task, [one, other], rows, pool, task.head)
+            for one, other, rows, pool in zip(
+                trained, first, self._folds.rows, pools, strict=True
+            )
+        ]
+        return self._candidate("constant", best)
+
+    def _constant_starts(self, count: int) -> list[_Start]:
+        """Return the best of many random sets of scenarios, ``count`` per fold."""
+        return [
+            _Start(body, fold)
+            for fold, rows in enumerate(self._folds.rows)
+            for body in starting_constants(self._task, rows, count)
+        ]
 
     @cached_property
     def has_gradient(self) -> bool:
-        """Whether decisions move with scenarios, and the solver can say how."""
+        """Whether decisions move with scenarios, and the solver has their gradient."""
         task, rng = self._task, self._task.rng("gradient")
         picked = rng.integers(len(task.history), size=(8, task.scenarios))
         outcomes = task.history.outcomes
@@ -204,149 +221,153 @@ class Candidates:
         self,
         name: str,
         bodies: Sequence[nn.Module],
-        likely: Sequence[Sampler],
+        samplers: Sequence[Sampler],
         regularization: float,
         oracle: Oracle | None = None,
     ) -> Candidate:
-        """Networks on the task loss, with a little of the MMD loss.
+        """Networks trained on the task loss plus a little of the MMD loss.
 
-        Without any, networks may come to rest where all contexts have one decision, since
-        nothing pulls there.
+        Without the MMD loss, networks may stall where all contexts have one decision,
+        since the gradient is zero there.
         """
 
         def train() -> list[nn.Module]:
             direct = Direct(
-                self._task, likely, oracle=oracle, regularization=regularization
+                self._task, samplers, oracle=oracle, regularization=regularization
             )
             return direct.train(bodies, self._folds.rows, name)
 
         return self._candidate(name, train_or_restore(self._task, name, bodies, train))
 
-    def _from_one(self, mmd: Candidate) -> Candidate:
-        """Networks of one scenario on the task loss, then of as many as are wanted.
+    def _direct_integer(self, mmd: Candidate) -> Candidate:
+        """Networks of one scenario on the task loss, then of K scenarios.
 
-        Programs of one scenario are quick, so that there is time for many steps on the
-        integers; those of more start near what was found. One scenario has no weights to
-        learn, and a module of the user's own has as many as it has.
+        Programs of one scenario are fast, which allows many steps with the integers; the
+        networks of K scenarios start from their result. One scenario has no weights to
+        learn, and a user's module has a fixed number of scenarios.
         """
-        count, larger = self._task.scenarios, self._enlarged
+        count, larger = self._task.scenarios, self._augmented
         weighted = self._task.config.weights == "learned"
         if count == 1 or isinstance(self._kind, nn.Module) or weighted:
-            return self._candidate("direct", larger._whole("direct", mmd.bodies))
+            bodies = larger._train_relaxed_first("direct", mmd.bodies)
+            return self._candidate("direct", bodies)
         one = larger._with_scenarios(1)
-        start = [one._new("one scenario", rows) for rows in one._folds.rows]
-        found = one._whole("one scenario", one._by_mmd("one scenario, mmd", start))
+        start = [one._new_body("one scenario", rows) for rows in one._folds.rows]
+        start = one._train_mmd("one scenario, mmd", start)
+        found = one._train_relaxed_first("one scenario", start)
         rng = self._task.rng("widened")
         wide = [replicate_scenarios(body, count, rng) for body in found]
         rate = self._task.config.task_rate / 2
-        bodies = larger._finished(
-            "direct", wide, larger._charges.likely, None, rate, together=True
+        bodies = larger._train_integer(
+            "direct", wide, larger._samplers.training, None, rate, together=True
         )
         return self._candidate("direct", bodies)
 
     @cached_property
-    def _enlarged(self) -> Candidates:
-        """The same with more pairs, charged by laws that were estimated part by part."""
+    def _augmented(self) -> Candidates:
+        """The same on augmented rows, with samplers estimated fold by fold."""
         task, rows, forests = augment(self._task, self._folds.rows)
         folds = Folds(rows, self._folds.held_out)
-        return Candidates(task, folds, self._kind, likely=list(forests))
+        return Candidates(task, folds, self._kind, samplers=forests)
 
     def _with_scenarios(self, count: int) -> Candidates:
         """The same with another number of scenarios."""
-        task = self._task.with_scenarios(count)
-        return Candidates(task, self._folds, self._kind, likely=self._charges.likely)
+        task, samplers = self._task.with_scenarios(count), self._samplers.training
+        return Candidates(task, self._folds, self._kind, samplers=samplers)
 
-    def _whole(self, name: str, bodies: Sequence[nn.Module]) -> list[nn.Module]:
-        """Train on the task loss: first on the relaxation, then with the integers."""
-        rate, likely = self._task.config.task_rate / 2, self._charges.likely
+    def _train_relaxed_first(
+        self, name: str, bodies: Sequence[nn.Module]
+    ) -> list[nn.Module]:
+        """Train on the task loss of the relaxation, then of the integer model."""
+        rate, samplers = self._task.config.task_rate / 2, self._samplers.training
         relaxed = self._direct(
-            f"{name}, relaxed", bodies, likely, _FAR_FROM_MMD, self._relaxed
+            f"{name}, relaxed", bodies, samplers, _FAR_FROM_MMD, self._relaxed
         )
         longer = self._task.scenarios == 1
-        return self._finished(name, relaxed.bodies, likely, None, rate, longer=longer)
+        return self._train_integer(
+            name, relaxed.bodies, samplers, None, rate, longer=longer
+        )
 
     def _direct_atoms(self, heads: Sequence[Any]) -> Candidate:
         """Constant atoms in units of location and scale, on the task loss."""
-        pairs = list(zip(heads, self._folds.rows, strict=True))
-        likely = [self._charges.errors(head, rows) for head, rows in pairs]
-        parts = zip(pairs, likely, strict=True)
-        starts = (starting_atoms(self._task, *pair, errors) for pair, errors in parts)
-        bodies = list(chain.from_iterable(starts))
+        starts, samplers = [], []
+        for fold, (head, rows) in enumerate(zip(heads, self._folds.rows, strict=True)):
+            sampler = self._samplers.residual_sampler(head, rows)
+            atoms = starting_atoms(self._task, head, rows, sampler)
+            starts += [_Start(body, fold) for body in atoms]
+            samplers.append(sampler)
         length = _ATOM_STEPS, _ATOM_BATCH, _ATOM_DRAWS
-        return self._best_starts("location-scale", bodies, likely, heads, *length)
+        return self._best_starts("location-scale", starts, samplers, heads, *length)
 
-    def _atoms(self, name: str, heads: Sequence[LocationScaleHead]) -> Candidate:
+    def _mmd_atoms(self, name: str, heads: Sequence[Any]) -> Candidate:
         """Constant atoms in units of location and scale, on the MMD loss."""
         task = self._task
-        bodies = [
-            new_body(
-                task,
-                "constant",
-                scaled_residuals(task, head, rows),
-                task.rng(f"{name} 0"),
-            )
-            for head, rows in zip(heads, self._folds.rows, strict=True)
-        ]
-        return Candidate(name, self._by_mmd(name, bodies, heads[0]), list(heads))
+        bodies = []
+        for head, rows in zip(heads, self._folds.rows, strict=True):
+            residuals = scaled_residuals(task, head, rows)
+            bodies.append(new_body(task, "constant", residuals, task.rng(f"{name} 0")))
+        return self._candidate(name, self._train_mmd(name, bodies, heads[0]), heads)
 
     def _best_starts(
         self,
         name: str,
-        bodies: Sequence[nn.Module],
-        likely: Sequence[Sampler],
+        starts: Sequence[_Start],
+        samplers: Sequence[Sampler],
         heads: Sequence[Any],
         steps: int,
         batch: int,
         draws: int,
     ) -> Candidate:
-        """Train constant free numbers from several starts; keep each part's best."""
-        task, starts = self._task, len(bodies) // len(heads)
-        parts = [part for part in range(len(heads)) for _ in range(starts)]
-        rows = [self._folds.rows[part] for part in parts]
+        """Train constant bodies from several starts; keep the best of each fold."""
+        task, bodies = self._task, [start.body for start in starts]
+        rows = [self._folds.rows[start.fold] for start in starts]
         schedule = Schedule.of_steps(steps, rows, batch, _ATOM_RATE, 0.0)
 
         def train() -> list[nn.Module]:
             direct = Direct(
                 task,
-                [likely[part] for part in parts],
-                [heads[part] for part in parts],
+                [samplers[start.fold] for start in starts],
+                [heads[start.fold] for start in starts],
                 self._relaxed if task.has_integers else None,
                 draws=draws,
             )
             return direct.train(bodies, rows, f"{name} starts", schedule)
 
         trained = train_or_restore(task, f"{name} starts", bodies, train)
+        # Training may end with a higher cost than its start, so both are compared.
+        tried = [
+            *(_Start(body, s.fold) for body, s in zip(trained, starts, strict=True)),
+            *starts,
+        ]
         best = [
             best_body(
                 task,
-                [
-                    body
-                    for some in (trained, bodies)  # a descent may end above its start
-                    for body in some[part * starts : (part + 1) * starts]
-                ],
-                self._folds.rows[part],
-                likely[part],
-                heads[part],
+                [start.body for start in tried if start.fold == fold],
+                self._folds.rows[fold],
+                samplers[fold],
+                head,
                 draws,
             )
-            for part in range(len(heads))
+            for fold, head in enumerate(heads)
         ]
         if task.has_integers:
-            best = self._finished(name, best, likely, heads, _ATOM_RATE / 2, draws)
-        return Candidate(name, best, list(heads))
+            best = self._train_integer(
+                name, best, samplers, heads, _ATOM_RATE / 2, draws
+            )
+        return self._candidate(name, best, heads)
 
-    def _finished(
+    def _train_integer(
         self,
         name: str,
         bodies: Sequence[nn.Module],
-        likely: Sequence[Sampler],
+        samplers: Sequence[Sampler],
         heads: Sequence[Any] | None,
         rate: float,
         draws: int | None = None,
         longer: bool = False,
         together: bool = False,
     ) -> list[nn.Module]:
-        """Go on with the integers, for the few steps that their programs allow."""
+        """Train on the integer model, for the few steps that its programs allow."""
         task = self._task
         rng, rows = task.rng(f"{name} rows"), []
         steps, batch = _INTEGER_STEPS, _INTEGER_BATCH
@@ -360,52 +381,58 @@ class Candidates:
         schedule = Schedule.of_steps(steps, rows, batch, rate, 0.0)
 
         def train() -> list[nn.Module]:
-            direct = Direct(task, likely, heads, draws=draws, together=together)
+            direct = Direct(task, samplers, heads, draws=draws, together=together)
             return direct.train(bodies, rows, name, schedule)
 
         return train_or_restore(task, name, bodies, train)
 
     @cached_property
     def _relaxed(self) -> Oracle:
-        """The oracle of the model with its integers taken as continuous."""
+        """The oracle of the model with its integers relaxed."""
         model = self._task.oracle.two_stage.copied().model
         pyo.TransformationFactory("core.relax_integer_vars").apply_to(model)
         return self._task.oracle.on(model)
 
-    def _followers(self, mmd: Candidate) -> list[Candidate]:
-        """Networks that follow a Loss-Net, one for each lambda of a grid."""
-        task, rows = self._task, self._folds.rows
-        start = [body for _ in GRID for body in mmd.bodies]
-        lambdas = [standard_lambda(factor, task) for factor in GRID for _ in rows]
-
-        def train() -> TrainedOnLossNet:
-            heads = mmd.heads * len(GRID)
+    def _on_loss_nets(self, mmd: Candidate) -> list[Candidate]:
+        """Networks trained on a Loss-Net, one candidate for each lambda of a grid."""
+        task, stage = self._task, "Loss-Net"
+        members = [
+            (factor, fit, rows)
+            for factor in GRID
+            for fit, rows in zip(mmd.fits, self._folds.rows, strict=True)
+        ]
+        start = [fit.body for _, fit, _ in members]
+        found = load_loss_net_fits(task, stage, start)
+        if found is None:
+            first_entry = len(task.log.entries)
             found = train_static(
-                task, start, lambdas, rows * len(GRID), "Loss-Net", head=heads
+                task,
+                start,
+                [standard_lambda(factor, task) for factor, _, _ in members],
+                [rows for _, _, rows in members],
+                stage,
+                head=[fit.head for _, fit, _ in members],
             )
-            return TrainedOnLossNet(found.bodies, found.loss_nets, found.samples)
-
-        found = kept_followed(task, "Loss-Net", start, train)
-        parts = len(rows)
+            save_loss_net_fits(task, stage, found, first_entry)
+        remaining = iter(found)  # in the order of the members
         return [
             Candidate(
                 f"Loss-Net {factor:g}",
-                found.bodies[last + 1 - parts : last + 1],
-                mmd.heads,
-                partial(loss_net_trust, task, found, last, mmd.heads[-1]),
+                [
+                    FoldFit(one.body, fit.head, one)
+                    for fit, one in zip(mmd.fits, remaining, strict=False)
+                ],
             )
-            for factor, last in zip(
-                GRID, range(parts - 1, len(start), parts), strict=True
-            )
+            for factor in GRID
         ]
 
-    def _by_mmd(
+    def _train_mmd(
         self, name: str, bodies: Sequence[nn.Module], head: Any = None
     ) -> list[nn.Module]:
         task, folds = self._task, self._folds
-        # A fifth of few pairs, held out once, is too little to say when to stop.
-        once = uses_one_holdout(task) and not task.history.has_panels
-        held_out = None if once else folds.held_out
+        # A single holdout of few rows is too small for early stopping.
+        single = uses_one_holdout(task) and not task.history.has_panels
+        held_out = None if single else folds.held_out
         return train_or_restore(
             task,
             name,
@@ -413,11 +440,17 @@ class Candidates:
             lambda: train_mmd(task, bodies, folds.rows, held_out, name, head=head),
         )
 
-    def _new(self, name: str, rows: np.ndarray) -> nn.Module:
-        task = self._task
-        return new_body(
-            task, self._kind, unconstrained_outcomes(task, rows), task.rng(name)
-        )
+    def _new_body(self, name: str, rows: np.ndarray) -> nn.Module:
+        points = unconstrained_outcomes(self._task, rows)
+        return new_body(self._task, self._kind, points, self._task.rng(name))
 
-    def _candidate(self, name: str, bodies: list[nn.Module]) -> Candidate:
-        return Candidate(name, bodies, [self._task.head] * len(self._folds))
+    def _candidate(
+        self,
+        name: str,
+        bodies: Sequence[nn.Module],
+        heads: Sequence[Any] | None = None,
+    ) -> Candidate:
+        heads = heads or [self._task.head] * len(self._folds)
+        return Candidate(
+            name, [FoldFit(*pair) for pair in zip(bodies, heads, strict=True)]
+        )

@@ -1,7 +1,8 @@
-"""What the decisions of ``'auto'`` are charged for: in training, and on held-out rows."""
+"""The samplers that train and score the candidates of ``'auto'``, one per fold."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -26,17 +27,10 @@ from pyomo_csg.learn.task import Task
 
 
 class FoldSamplers:
-    """What may happen after contexts, as each part of the folds tells.
+    """Samplers of outcomes, each estimated from the rows of one fold.
 
-    Parameters
-    ----------
-    task : Task
-    folds : Folds
-    head : LocationScaleHead, optional
-        The user's own location and scale.
-    likely : list of Likely, optional
-        For each part in training. Default: what did happen, and what happened after
-        contexts that forests find alike.
+    ``head`` is the user's location-scale head, if any. ``training`` samplers replace the
+    default, which mixes observed outcomes with those that a forest weights.
     """
 
     def __init__(
@@ -44,38 +38,41 @@ class FoldSamplers:
         task: Task,
         folds: Folds,
         head: Any = None,
-        likely: list[Sampler] | None = None,
+        training: Sequence[Sampler] | None = None,
     ):
         self._task, self._folds, self._head = task, folds, head
-        self._given = likely
+        if training is not None:
+            self.training = list(training)
 
-    def judges(
+    def scoring(
         self, has_gradient: bool
     ) -> list[ResidualSampler | WeightedSampler | None]:
-        """Return what each part's decisions are charged for on held-out rows.
+        """Return what decisions on held-out rows are evaluated on; None: the observed.
 
-        None for what did happen. Integer models and panels are judged on one part of the
-        history, where few outcomes would say more of themselves than of the candidates.
-        After panels every error counts that the forecast made there, if there is one,
-        which takes a gradient; else, what a forest finds likely.
+        Integer models and panels have a single holdout, whose few observed outcomes say
+        little about the candidates. Integer models use a forest's weights instead; a
+        user's location and scale, or the forecast for panels, use all their residuals.
         """
         task, folds = self._task, self._folds
-        law_is_given = self._head is not None
-        if not law_is_given and not task.history.has_panels and task.has_integers:
-            return [
-                WeightedSampler(task.history.outcomes, w, observed=0.0)
-                for w in self._alike
-            ]
-        if not law_is_given and not (task.history.has_panels and has_gradient):
+        panels = task.history.has_panels
+        if self._head is not None:
+            heads = [self._head] * len(folds)
+        elif panels and has_gradient:
+            heads = self.forecasts
+        elif task.has_integers and not panels:
+            outcomes = task.history.outcomes
+            return [WeightedSampler(outcomes, w, observed=0.0) for w in self._weights]
+        else:
             return [None] * len(folds)
-        heads = [self._head] * len(folds) if law_is_given else self.forecasts
         return [
-            self.errors(head, held if len(held) else rows)
+            self.residual_sampler(head, held if len(held) else rows)
             for head, rows, held in zip(heads, folds.rows, folds.held_out, strict=True)
         ]
 
-    def errors(self, head: LocationScaleHead, rows: np.ndarray) -> ResidualSampler:
-        """Return what may happen by a forecast and its errors on some rows."""
+    def residual_sampler(
+        self, head: LocationScaleHead, rows: np.ndarray
+    ) -> ResidualSampler:
+        """Return the sampler by a head's predictions and its residuals on some rows."""
         task = self._task
         return ResidualSampler(
             head.context_terms(torch.as_tensor(task.history.contexts)).numpy(),
@@ -85,18 +82,14 @@ class FoldSamplers:
         )
 
     @cached_property
-    def likely(self) -> list[Sampler]:
-        """What may happen after the contexts, for each part in training."""
-        if self._given is not None:
-            return self._given
-        return [
-            WeightedSampler(self._task.history.outcomes, weights)
-            for weights in self._alike
-        ]
+    def training(self) -> list[Sampler]:
+        """The samplers of training outcomes."""
+        outcomes = self._task.history.outcomes
+        return [WeightedSampler(outcomes, weights) for weights in self._weights]
 
     @cached_property
     def forecasts(self) -> list[LocationScaleHead]:
-        """Location and scale as each part tells."""
+        """Location-scale heads fitted to each fold."""
         rows = self._folds.rows
         heads: Any = train_or_restore(
             self._task,
@@ -107,8 +100,8 @@ class FoldSamplers:
         return list(heads)
 
     @cached_property
-    def _alike(self) -> list[np.ndarray]:
-        """How much outcomes count after contexts (n, n), by forests on the parts."""
+    def _weights(self) -> list[np.ndarray]:
+        """Conditional weights (n, n) by a forest on each fold."""
         task, outcomes = self._task, self._task.history.outcomes
         seed = int(task.rng("forest").integers(2**31))
         return [

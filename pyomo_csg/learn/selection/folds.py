@@ -1,4 +1,4 @@
-"""Which rows a network learns from, and which it is judged on."""
+"""Training and held-out rows of cross-validation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from sklearn.model_selection import KFold
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.task import Task
 
+_HOLDOUT, _FOLDS = 0.2, 5
+
 
 def duplicate_groups(history: History) -> np.ndarray:
-    """Return a number (n,) for each row, from 0 in order, that copies have in common.
+    """Return the group number (n,) of each row, from 0; duplicate rows share a group.
 
-    Copies are equal pairs whose context never comes with another outcome. Where it does,
-    as contexts that have few values do, equal pairs are draws that happen to agree, and
-    to hold out all of them would hide an outcome from who learns.
+    Duplicates would leak between folds, so they are kept together. If a context occurs
+    with different outcomes, as discrete contexts do, equal rows are independent draws
+    and are not grouped.
     """
     contexts = _numbered(history.contexts.reshape(len(history), -1))
     pairs = _numbered(np.column_stack([contexts, history.outcomes]))
@@ -28,23 +30,14 @@ def duplicate_groups(history: History) -> np.ndarray:
 
 
 def _numbered(rows: np.ndarray) -> np.ndarray:
-    """Return a number for each of some rows (n, d), the same for equal ones."""
-    plain = rows + 0.0  # so that -0.0 is 0.0
-    return pd.factorize(np.array([row.tobytes() for row in plain], dtype=object))[0]
-
-
-_HOLDOUT, _PARTS = 0.2, 5
+    """Return a number for each row (n, d), the same for equal rows."""
+    rows = rows + 0.0  # turns -0.0 into 0.0
+    return pd.factorize(np.array([row.tobytes() for row in rows], dtype=object))[0]
 
 
 @dataclass(frozen=True)
 class Folds:
-    """Parts of a history; the last has all rows to learn from and none to be judged on.
-
-    Attributes
-    ----------
-    rows, held_out : list of int arrays
-        In the order of the history.
-    """
+    """Training and held-out rows of each fold; the last fold trains on all rows."""
 
     rows: list[np.ndarray]
     held_out: list[np.ndarray]
@@ -53,18 +46,17 @@ class Folds:
         return len(self.rows)
 
     @property
-    def judged(self) -> np.ndarray:
-        """All rows that some part is judged on, part by part."""
+    def all_held_out(self) -> np.ndarray:
+        """The held-out rows of all folds, fold by fold."""
         return np.concatenate(self.held_out)
 
 
 def make_folds(task: Task) -> Folds:
-    """Return the parts for cross-validation, with one more for the fit on all rows.
+    """Return the folds for cross-validation, and one more for the fit on all rows.
 
-    Rows are dealt out at random, or as stretches of time where they are panels, which
-    overlap, or the settings say that they are a series. Unless the settings say how many
-    parts there are, integer models and panels, whose fits are slow, have the last fifth
-    held out once.
+    Rows are shuffled, except for panels and series, which are split into blocks of time.
+    Integer models and panels are slow to fit, so by default only their last fifth is
+    held out, once.
     """
     numbers = row_groups(task)
     units = np.arange(numbers.max() + 1)
@@ -75,20 +67,20 @@ def make_folds(task: Task) -> Folds:
     else:
         shuffled = task.config.rows == "independent" and not task.history.has_panels
         seed = int(task.rng("folds").integers(2**31)) if shuffled else None
-        count = min(task.config.folds or _PARTS, len(units))
+        count = min(task.config.folds or _FOLDS, len(units))
         parts = KFold(count, shuffle=shuffled, random_state=seed).split(units)
         held_out = [held for _, held in parts]
     return make_folds_from(held_out, numbers)
 
 
 def uses_one_holdout(task: Task) -> bool:
-    """Say whether candidates are judged on one part of the history only."""
+    """Whether candidates are scored on a single holdout in place of all folds."""
     slow = task.history.has_panels or task.has_integers
     return slow and task.config.folds is None
 
 
 def make_folds_from(held_out: Sequence[np.ndarray], numbers: np.ndarray) -> Folds:
-    """Return the parts that hold out some of the rows' numbers (n,), and one that has all."""
+    """Return folds that hold out groups, given each row's group, and one with all rows."""
     away = [np.isin(numbers, held) for held in held_out]
     everything = np.arange(len(numbers))
     return Folds(
@@ -98,9 +90,10 @@ def make_folds_from(held_out: Sequence[np.ndarray], numbers: np.ndarray) -> Fold
 
 
 def row_groups(task: Task) -> np.ndarray:
-    """Return a number (n,) for each row, from 0 in order; copies are held out together.
+    """Return the group number (n,) of each row, from 0; a fold holds out whole groups.
 
-    In time a row that comes again is news, and a history of one pair has to be split, too.
+    Duplicates in a series carry information and are not grouped; a history of duplicates
+    only must still be split.
     """
     everything = np.arange(len(task.history))
     if task.history.has_panels or task.config.rows == "series":

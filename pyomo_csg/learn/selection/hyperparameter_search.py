@@ -17,6 +17,7 @@ from sklearn.model_selection import ParameterSampler
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.progress import TimeUpError, TrainingLog
+from pyomo_csg.learn.selection.scoring import fill_unsolved, paired_difference
 
 logger = logging.getLogger(__name__)
 
@@ -109,13 +110,12 @@ def search(
             held.append(one.holdout_losses())
             losses.append(_mean(held[-1]))
             bar.step(loss=losses[-1], best=min(losses))
-    means = _filled(np.stack(held)).mean(axis=1)
+    means = fill_unsolved(np.stack(held)).mean(axis=1)
     best = int(np.argmin(means))
-    found[best].comparison["settings"] = {
-        name: getattr(settings[best], name) for name in space
-    }
-    found[best].comparison["searched"] = len(found)
-    found[best].comparison["search_won"] = {
+    selection = found[best].selection
+    selection.settings = {name: getattr(settings[best], name) for name in space}
+    selection.searched = len(found)
+    selection.search_won = {
         "number": best + 1,
         "loss": float(means[best]),
         "loss_as_given": float(means[0]),
@@ -160,18 +160,15 @@ def smallest_scenario_count(
             break
         if log.stopped_in is not None:
             break
-    losses = np.stack([found.costs() for found in fits])
-    filled = _filled(losses)
-    best = int(np.argmin(filled.mean(axis=1)))
-    apart = filled - filled[best]
-    error = apart.std(axis=1) / math.sqrt(losses.shape[1])
-    near = np.flatnonzero(apart.mean(axis=1) <= error)
-    chosen = int(near[0])
-    fits[chosen].comparison["scenarios_tried"] = [
+    costs = fill_unsolved(np.stack([found.costs() for found in fits]))
+    best = int(np.argmin(costs.mean(axis=1)))
+    apart = paired_difference(costs, costs[best])
+    chosen = int(np.flatnonzero(apart.mean <= apart.standard_error)[0])
+    fits[chosen].selection.scenarios_tried = [
         {
             "K": counts[i],
-            "loss": float(filled[i].mean()),
-            "standard_error": float(error[i]),
+            "loss": float(costs[i].mean()),
+            "standard_error": float(apart.standard_error[i]),
         }
         for i in range(len(fits))
     ]
@@ -186,12 +183,6 @@ def _seconds(decide: Callable[[MethodResult], Any], found: MethodResult) -> floa
         decide(found)
         times.append(time.perf_counter() - start)
     return float(np.median(times))
-
-
-def _filled(losses: np.ndarray) -> np.ndarray:
-    """Return losses with the worst that there was where there is none."""
-    known = losses[~np.isnan(losses)]
-    return np.where(np.isnan(losses), known.max() if known.size else 0.0, losses)
 
 
 def _mean(losses: np.ndarray) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -19,13 +18,14 @@ from pyomo_csg.learn.distributions.samplers import (
 )
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.methods.direct import Direct
-from pyomo_csg.learn.methods.dynamic import DynamicResult, train_dynamic
-from pyomo_csg.learn.methods.loss_net_stages import TrainedOnLossNet, kept_followed
+from pyomo_csg.learn.methods.dynamic import train_dynamic
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import (
     GRID,
-    StaticResult,
+    LossNetFit,
+    load_loss_net_fits,
     resolve_lambda,
+    save_loss_net_fits,
     standard_lambda,
     train_static,
 )
@@ -35,21 +35,34 @@ from pyomo_csg.learn.methods.surrogate_diagnostics import (
 )
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TimeUpError
-from pyomo_csg.learn.selection.auto import compared, learn_auto
+from pyomo_csg.learn.selection.auto import learn_auto
+from pyomo_csg.learn.selection.candidates import Candidate, FoldFit
 from pyomo_csg.learn.selection.folds import Folds, make_folds_from, row_groups
-from pyomo_csg.learn.selection.scoring import observed_costs
+from pyomo_csg.learn.selection.result import Selection
+from pyomo_csg.learn.selection.scoring import compare_candidates, observed_costs
 from pyomo_csg.learn.task import Task
 
 _HOLDOUT = 0.2
 
 
+def learn(
+    task: Task, method: str, regularization: Any, kind: Any, head: Any = None
+) -> MethodResult:
+    """Return the network that a method finds, and what it compared."""
+    if method != "mmd":  # which solves no programs
+        task.warm_up_oracle()
+    if method == "auto":
+        return learn_auto(task, kind, head)
+    return Method(task, method, regularization, kind, head).learn()
+
+
 class Method:
     """One of the paper's methods, or ``'direct'``, on one task.
 
-    A fifth of the rows is held out to say when the MMD fit is to stop and, where the
-    regularization is ``'auto'``, which lambda of a grid decides best; the network that
-    counts is trained on all rows beside. With a regularization that is given, static and
-    dynamic begin with new weights, as in the paper; with ``'auto'`` or 0 at the MMD network.
+    There are two folds: one holds out a fifth of the rows, for early stopping of the MMD
+    fit and the choice of lambda; the last one trains on all rows. With a regularization
+    of the user's, static and dynamic start from new weights, as in the paper; with
+    ``'auto'`` or 0 they start from the MMD network.
 
     Parameters
     ----------
@@ -57,7 +70,7 @@ class Method:
     name : str
     regularization : float or str
     kind : str or Module
-        Of the body.
+        The body.
     head : Head, optional
         Default: the task's.
     """
@@ -66,100 +79,38 @@ class Method:
         self, task: Task, name: str, regularization: Any, kind: Any, head: Any = None
     ):
         self._task, self._name, self._kind, self._head = task, name, kind, head
-        grid = GRID if name in ("static", "dynamic") else (0.0,)
-        # As the paper does; without MMD nothing but the start keeps a network near the data.
-        self._fresh = regularization not in ("auto", 0)
         self._chooses = regularization == "auto"
+        # Without MMD, only the start keeps a network near the data.
+        self._fresh = regularization not in ("auto", 0)
+        grid = GRID if name in ("static", "dynamic") else (0.0,)
         self._grid = grid if self._chooses else (regularization,)
         self._folds = self._split()
 
     def learn(self) -> MethodResult:
-        """Return the network, and what was compared on the way.
-
-        When the time is up before the method is through, that is the MMD network.
-        """
-        mmd = self._mmd()
+        """Return the network; the MMD network if the time is up before the method ends."""
+        mmd = self._train_mmd()
         if self._name != "mmd":
             with suppress(TimeUpError):
-                return self._beyond(mmd)
+                trained = (
+                    self._train_direct(mmd)
+                    if self._name == "direct"
+                    else self._train_on_loss_nets(mmd)
+                )
+                return self._select(trained, mmd)
         return MethodResult(
-            self._network(mmd[-1]),
-            {"chosen": "mmd"},
-            lambda: self._mmd_losses(mmd[0]),
-            lambda: self._losses(mmd[0]),
+            self._task.network(mmd.fits[-1].body, self._head),
+            Selection("mmd"),
+            lambda: self._mmd_losses(mmd),
+            lambda: self._held_out_costs(mmd),
         )
 
-    def _beyond(self, mmd: list[nn.Module]) -> MethodResult:
-        """Return what the method makes of the MMD networks."""
-        start = [body for _ in self._grid for body in mmd]
-        rows = self._folds.rows * len(self._grid)
-        if self._name == "direct":
-            bodies = train_or_restore(
-                self._task, self._name, start, lambda: self._direct(start, rows)
-            )
-            best, contest, held_out = self._best(bodies, mmd)
-        else:
-            followed = kept_followed(
-                self._task, self._name, start, lambda: self._followed(start, rows)
-            )
-            bodies = followed.bodies
-            best, contest, held_out = self._best(bodies, mmd)
-            if best < len(bodies):  # the MMD network trusted none
-                contest.update(self._checked(followed, best))
-        return MethodResult(self._network([*bodies, *mmd][best]), contest, held_out)
-
-    def _best(
-        self, bodies: list[nn.Module], mmd: list[nn.Module]
-    ) -> tuple[int, dict[str, Any], Callable[[], np.ndarray]]:
-        """Return whose lambda decides best on what is held out, and how that was seen.
-
-        It is the place of the body that learned from all rows; beyond the bodies, where
-        none of them decides as well as the MMD networks that they started from.
-        """
-        parts, names = len(self._folds), [f"lambda {one}" for one in self._grid]
-        if len(names) == 1:
-            chosen = {"chosen": names[0]}
-            return parts - 1, chosen, lambda: self._losses(bodies[0])
-        names.append("mmd")
-        losses = [self._losses(body) for body in [*bodies[::parts], mmd[0]]]
-        contest = compared(names, np.stack(losses))
-        best = names.index(contest["chosen"])
-        return (best + 1) * parts - 1, contest, lambda: losses[best]
-
-    def _checked(self, followed: TrainedOnLossNet, best: int) -> dict[str, Any]:
-        """Return how far the Loss-Nets of the best lambda are to be trusted."""
-        unseen = best - len(self._folds) + 1  # the fit that rows were held out from
-        check = loss_net_predictions(
-            self._task,
-            followed.loss_nets[unseen],
-            followed.bodies[unseen],
-            self._folds.held_out[0],
-            self._head,
-        )
-        return {
-            "loss_net": check,
-            **loss_net_trust(self._task, followed, best, self._head),
-        }
-
-    def _losses(self, body: nn.Module) -> np.ndarray:
-        """Return the costs of a body's decisions on what is held out."""
-        return observed_costs(self._task, body, self._folds.held_out[0], self._head)
-
-    def _mmd_losses(self, body: nn.Module) -> np.ndarray:
-        held = self._folds.held_out[0]
-        found = self._task.generate_scenarios(body, held, self._head)
-        scenarios, weights = map(torch.as_tensor, found)
-        return self._task.mmd_losses(scenarios, weights, held).numpy()
-
-    def _mmd(self) -> list[nn.Module]:
+    def _train_mmd(self) -> Candidate:
         task, folds = self._task, self._folds
-        bodies = [
-            new_body(
-                task, self._kind, unconstrained_outcomes(task, rows), task.rng("mmd")
-            )
-            for rows in folds.rows
-        ]
-        return train_or_restore(
+        bodies = []
+        for rows in folds.rows:
+            points = unconstrained_outcomes(task, rows)
+            bodies.append(new_body(task, self._kind, points, task.rng("mmd")))
+        trained = train_or_restore(
             task,
             "mmd",
             bodies,
@@ -167,73 +118,121 @@ class Method:
                 task, bodies, folds.rows, folds.held_out, "mmd", head=self._head
             ),
         )
+        return Candidate("mmd", [FoldFit(body, self._head) for body in trained])
 
-    def _followed(
-        self, start: list[nn.Module], rows: list[np.ndarray]
-    ) -> TrainedOnLossNet:
-        """Return bodies that followed a Loss-Net, with what they followed."""
-        config, lambdas = self._task.config, self._lambdas(start, rows)
-        what = self._task, start, lambdas, rows, self._name
-        how: dict[str, Any] = {"fresh": self._fresh, "head": self._head}
-        found: StaticResult | DynamicResult
-        if self._name == "static":
-            found = train_static(*what, **how)
-        else:
-            found = train_dynamic(*what, config.rounds, config.buffer, **how)
-        return TrainedOnLossNet(found.bodies, found.loss_nets, found.samples)
+    def _train_direct(self, mmd: Candidate) -> list[Candidate]:
+        """Return the MMD network after training on the task loss."""
+        task, rows = self._task, self._folds.rows
 
-    def _direct(
-        self, start: list[nn.Module], rows: list[np.ndarray]
-    ) -> list[nn.Module]:
-        task, outcomes = self._task, self._task.history.outcomes
-        seed = int(task.rng("forest").integers(2**31))
-        likely = [
-            ObservedSampler(outcomes)
-            if task.history.has_panels
-            else WeightedSampler(
-                outcomes, forest_weights(task.history.contexts, outcomes, r, seed)
-            )
-            for r in rows
+        def train() -> list[nn.Module]:
+            outcomes = task.history.outcomes
+            seed = int(task.rng("forest").integers(2**31))
+            samplers = [
+                ObservedSampler(outcomes)
+                if task.history.has_panels
+                else WeightedSampler(
+                    outcomes, forest_weights(task.history.contexts, outcomes, r, seed)
+                )
+                for r in rows
+            ]
+            heads = None if self._head is None else [self._head] * len(rows)
+            weight = float(self._grid[0])
+            direct = Direct(task, samplers, heads, regularization=weight)
+            return direct.train(mmd.bodies, rows, "direct")
+
+        bodies = train_or_restore(task, "direct", mmd.bodies, train)
+        fits = [FoldFit(body, self._head) for body in bodies]
+        return [Candidate(f"lambda {self._grid[0]}", fits)]
+
+    def _train_on_loss_nets(self, mmd: Candidate) -> list[Candidate]:
+        """Return one candidate per lambda, trained on a Loss-Net."""
+        task = self._task
+        members = [
+            (regularization, body, rows)
+            for regularization in self._grid
+            for body, rows in zip(mmd.bodies, self._folds.rows, strict=True)
         ]
-        heads = None if self._head is None else [self._head] * len(rows)
-        weight = float(self._grid[0])
-        direct = Direct(task, likely, heads, regularization=weight)
-        return direct.train(start, rows, "direct")
-
-    def _lambdas(self, start: list[nn.Module], rows: list[np.ndarray]) -> list[float]:
-        each = [one for one in self._grid for _ in range(len(self._folds))]
-        if self._chooses:
-            return [standard_lambda(factor, self._task) for factor in each]
+        start = [body for _, body, _ in members]
+        fits: list[LossNetFit] | None = load_loss_net_fits(task, self._name, start)
+        if fits is None:
+            first_entry = len(task.log.entries)
+            lambdas = [self._lambda(*member) for member in members]
+            rows = [mine for _, _, mine in members]
+            options: dict[str, Any] = {"fresh": self._fresh, "head": self._head}
+            if self._name == "static":
+                fits = train_static(task, start, lambdas, rows, "static", **options)
+            else:
+                length = task.config.rounds, task.config.buffer
+                fits = [
+                    *train_dynamic(
+                        task, start, lambdas, rows, "dynamic", *length, **options
+                    )
+                ]
+            save_loss_net_fits(task, self._name, fits, first_entry)
+        remaining = iter(fits)  # in the order of the members
         return [
-            resolve_lambda(one, self._task, [body], [mine], self._head)
-            for one, body, mine in zip(each, start, rows, strict=True)
+            Candidate(
+                f"lambda {regularization}",
+                [
+                    FoldFit(fit.body, self._head, fit)
+                    for _, fit in zip(mmd.fits, remaining, strict=False)
+                ],
+            )
+            for regularization in self._grid
         ]
+
+    def _lambda(self, regularization: Any, body: nn.Module, rows: np.ndarray) -> float:
+        if self._chooses:
+            return standard_lambda(regularization, self._task)
+        return resolve_lambda(regularization, self._task, [body], [rows], self._head)
+
+    def _select(self, trained: list[Candidate], mmd: Candidate) -> MethodResult:
+        """Return the best candidate on the holdout, or the MMD network if it is better."""
+        if len(trained) == 1:
+            (winner,) = trained
+            selection = Selection(winner.name)
+            costs = None
+        else:
+            candidates = [*trained, mmd]
+            names = [candidate.name for candidate in candidates]
+            losses = np.stack([self._held_out_costs(one) for one in candidates])
+            selection = compare_candidates(names, losses)
+            winner = candidates[names.index(selection.chosen)]
+            costs = losses[names.index(selection.chosen)]
+        first, final = winner.fits[0], winner.fits[-1]
+        if first.loss_net_fit is not None and final.loss_net_fit is not None:
+            held = self._folds.held_out[0]
+            selection.loss_net = loss_net_predictions(
+                self._task, first.loss_net_fit, held, self._head
+            )
+            trust = loss_net_trust(self._task, final.loss_net_fit, self._head)
+            selection.trust, selection.notes = trust.get("trust"), trust.get("notes")
+        return MethodResult(
+            self._task.network(final.body, self._head),
+            selection,
+            lambda: self._held_out_costs(winner) if costs is None else costs,
+        )
+
+    def _held_out_costs(self, candidate: Candidate) -> np.ndarray:
+        """Return the costs of decisions on the holdout."""
+        body, held = candidate.fits[0].body, self._folds.held_out[0]
+        return observed_costs(self._task, body, held, self._head)
+
+    def _mmd_losses(self, mmd: Candidate) -> np.ndarray:
+        """Return the MMD losses on the holdout."""
+        held = self._folds.held_out[0]
+        found = self._task.generate_scenarios(mmd.fits[0].body, held, self._head)
+        scenarios, weights = map(torch.as_tensor, found)
+        return self._task.mmd_losses(scenarios, weights, held).numpy()
 
     def _split(self) -> Folds:
-        numbers = row_groups(self._task)
-        seed = (
-            None
-            if self._task.history.has_panels or self._task.config.rows == "series"
-            else int(self._task.rng("holdout").integers(2**31))
-        )
+        groups = row_groups(self._task)
+        in_time = self._task.history.has_panels or self._task.config.rows == "series"
+        seed = None if in_time else int(self._task.rng("holdout").integers(2**31))
         _, held = train_test_split(
-            np.arange(numbers.max() + 1),
+            np.arange(groups.max() + 1),
             test_size=_HOLDOUT,
-            shuffle=seed is not None,
+            shuffle=not in_time,
             random_state=seed,
         )
-        return make_folds_from([held], numbers)
-
-    def _network(self, body: nn.Module) -> Any:
-        return self._task.network(body, self._head)
-
-
-def learn(
-    task: Task, method: str, regularization: Any, kind: Any, head: Any = None
-) -> MethodResult:
-    """Return the network that a method finds, and what it compared on the way."""
-    if method != "mmd":  # which solves nothing
-        task.warm_up_oracle()
-    if method == "auto":
-        return learn_auto(task, kind, head)
-    return Method(task, method, regularization, kind, head).learn()
+        return make_folds_from([held], groups)

@@ -1,4 +1,4 @@
-"""What a network's decisions cost, on rows that it has not seen."""
+"""Costs of a network's decisions on held-out rows, and paired comparisons of them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 from torch import nn
 
+from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.samplers import (
     ResidualSampler,
     Sampler,
     evenly_spaced,
 )
+from pyomo_csg.learn.selection.result import CandidateScore, Selection
 from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
 
 _ROWS, _DRAWS, _ERRORS = 48, 48, 256
+_CLEARLY = 2.0  # standard errors by which a clear difference exceeds zero
+_NO_COSTS = (
+    "no decision on generated scenarios has a cost on held-out pairs; see Oracle.solve "
+    "and Oracle.cost on the history for why, and give the model complete recourse"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +73,52 @@ def fill_unsolved(costs: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(costs), known.max() if known.size else 0.0, costs)
 
 
+def compare_candidates(
+    names: Sequence[str], losses: np.ndarray, trusted: str | None = None
+) -> Selection:
+    """Choose the candidate with the least mean cost (candidates, pairs) on held-out pairs.
+
+    NaN, an unsolved program, counts as the worst cost of all. The ``trusted`` candidate is
+    chosen unless another one is better by more than two standard errors. The confidence
+    assumes normal paired differences.
+    """
+    if np.isnan(losses).all():
+        raise DataError("Nothing could be compared", [_NO_COSTS])
+    costs = fill_unsolved(losses)
+    means = costs.mean(axis=1)
+    order = np.argsort(means, kind="stable")
+    best = order[0]
+    if trusted in names:
+        favorite = names.index(trusted)
+        error = paired_difference(costs[favorite], costs[best]).standard_error
+        if means[favorite] - means[best] <= _CLEARLY * error:
+            best = favorite
+    errors = paired_difference(costs, costs[best]).standard_error
+    runner_up = next((c for c in order if c != best), best)
+    margin = float(means[runner_up] - means[best])
+    if errors[runner_up] > 0:
+        confidence = float(norm.cdf(margin / errors[runner_up]))
+    else:  # constant differences, equal costs, or a single pair
+        confidence = 1.0 if margin > 0 and losses.shape[1] > 1 else 0.5
+    unsolved = np.isnan(losses).sum(axis=1)
+    return Selection(
+        chosen=names[best],
+        margin=margin,
+        confidence=confidence,
+        pairs_judged=int(losses.shape[1]),
+        candidates=[
+            CandidateScore(
+                names[c], float(means[c]), float(errors[c]), int(unsolved[c])
+            )
+            for c in order
+        ],
+    )
+
+
 def observed_costs(
     task: Task, body: nn.Module, rows: np.ndarray, head: Any = None
 ) -> np.ndarray:
-    """Return the costs (n,) of a body's decisions on rows; NaN where there is none."""
+    """Return the costs (n,) of a body's decisions on rows; NaN if unsolved."""
     decisions = decide_on_rows(task, body, rows, head)
     return decision_costs(task.oracle, decisions, task.history.outcomes[rows])
 
@@ -76,9 +126,9 @@ def observed_costs(
 def decision_costs(
     oracle: Oracle, decisions: np.ndarray, outcomes: np.ndarray
 ) -> np.ndarray:
-    """Return what decisions (n, s) cost when outcomes (n, p) happen.
+    """Return the costs (n,) of decisions (n, s) on outcomes (n, p).
 
-    NaN where a decision is NaN, or has no recourse.
+    They are NaN where a decision is NaN, or has no feasible recourse.
     """
     costs = np.full(len(outcomes), np.nan)
     made = np.flatnonzero(np.isfinite(decisions).all(axis=1))
@@ -96,7 +146,7 @@ def decision_costs(
 def decide_on_rows(
     task: Task, body: nn.Module, rows: np.ndarray, head: Any = None
 ) -> np.ndarray:
-    """Return a body's decisions (n, s) on rows; NaN where there is none."""
+    """Return a body's decisions (n, s) on rows; NaN where a program was not solved."""
     if not len(rows):
         return np.empty((0, len(task.oracle.two_stage.first_stage_variables)))
     scenarios, weights = task.generate_scenarios(body, rows, head)
@@ -113,15 +163,15 @@ def costs_by_residual(
     task: Task,
     body: nn.Module,
     rows: np.ndarray,
-    errors: ResidualSampler,
+    sampler: ResidualSampler,
     head: Any = None,
 ) -> np.ndarray:
-    """Return what each of a forecast's errors costs (m,), in the mean over some rows.
+    """Return the mean cost over some rows under each residual (m,).
 
-    NaN for an error after which some decision has no recourse.
+    It is NaN if a decision has no feasible recourse.
     """
     some = rows[evenly_spaced(len(rows), _ROWS)]
-    outcomes = errors.every_residual(some, _ERRORS)
+    outcomes = sampler.every_residual(some, _ERRORS)
     return _costs(task, body, some, outcomes, head).mean(axis=0)
 
 
@@ -129,15 +179,15 @@ def expected_costs(
     task: Task,
     body: nn.Module,
     rows: np.ndarray,
-    likely: Sampler,
+    sampler: Sampler,
     head: Any = None,
     draws: int | None = None,
 ) -> np.ndarray:
-    """Return what decisions on rows cost (n,), in the mean over likely outcomes.
+    """Return the mean costs (n,) of decisions on rows over sampled outcomes.
 
-    NaN where a decision has no recourse for one of them.
+    They are NaN where a decision has no feasible recourse for one of the outcomes.
     """
-    outcomes = likely.draw(rows, draws or _DRAWS, task.rng("expected losses"))
+    outcomes = sampler.draw(rows, draws or _DRAWS, task.rng("expected losses"))
     return _costs(task, body, rows, outcomes, head).mean(axis=1)
 
 
@@ -145,14 +195,14 @@ def mean_expected_cost(
     task: Task,
     body: nn.Module,
     rows: np.ndarray,
-    likely: Sampler,
+    sampler: Sampler,
     head: Any = None,
     draws: int | None = None,
 ) -> float:
-    """Return what decisions on some of the rows cost over many likely outcomes."""
+    """Return the mean cost of decisions on some of the rows over sampled outcomes."""
     rng = task.rng("mean loss")
     some = rng.choice(rows, min(_ROWS, len(rows)), replace=False)
-    losses = expected_costs(task, body, some, likely, head, draws)
+    losses = expected_costs(task, body, some, sampler, head, draws)
     return float("inf") if np.isnan(losses).any() else float(losses.mean())
 
 
@@ -160,13 +210,13 @@ def best_body(
     task: Task,
     bodies: Sequence[nn.Module],
     rows: np.ndarray,
-    likely: Sampler,
+    sampler: Sampler,
     head: Any = None,
     draws: int | None = None,
 ) -> nn.Module:
-    """Return the body whose decisions cost least on the rows that it learned from."""
+    """Return the body whose decisions cost the least on its training rows."""
     losses = [
-        mean_expected_cost(task, body, rows, likely, head, draws) for body in bodies
+        mean_expected_cost(task, body, rows, sampler, head, draws) for body in bodies
     ]
     return bodies[int(np.argmin(losses))]
 
@@ -174,7 +224,7 @@ def best_body(
 def _costs(
     task: Task, body: nn.Module, rows: np.ndarray, outcomes: np.ndarray, head: Any
 ) -> np.ndarray:
-    """Return what decisions on rows (n,) cost (n, m) when outcomes (n, m, p) happen."""
+    """Return the costs (n, m) of decisions on rows (n,) for outcomes (n, m, p)."""
     n, m, p = outcomes.shape
     decisions = np.repeat(decide_on_rows(task, body, rows, head), m, axis=0)
     return decision_costs(task.oracle, decisions, outcomes.reshape(-1, p)).reshape(n, m)
