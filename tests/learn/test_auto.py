@@ -63,13 +63,12 @@ def test_no_decision_counts_as_the_worst_cost_of_all():
     found = compare_candidates(["hasty", "sound"], losses)
 
     rows = {row.name: row for row in found.candidates}
-    assert rows["hasty"]["loss"] == 2.0
-    assert rows["hasty"]["unsolved"] == 1
-    assert rows["sound"]["unsolved"] == 0
+    assert rows["hasty"].loss == 2.0
+    assert rows["hasty"].unsolved == 1
+    assert rows["sound"].unsolved == 0
     assert found.chosen == "hasty"
-    assert compare_candidates(["hasty", "sound"], losses[:, :3])[
-        "margin"
-    ] == pytest.approx(2 / 3)
+    shorter = compare_candidates(["hasty", "sound"], losses[:, :3])
+    assert shorter.margin == pytest.approx(2 / 3)
 
 
 def test_of_two_that_are_just_as_good_the_first_is_taken():
@@ -82,10 +81,10 @@ def test_of_two_that_are_just_as_good_the_first_is_taken():
 
 def test_one_that_is_always_better_by_as_much_is_surely_better():
     assert (
-        compare_candidates(["a", "b"], np.array([[1.0, 2.0], [0.0, 1.0]]))["confidence"]
+        compare_candidates(["a", "b"], np.array([[1.0, 2.0], [0.0, 1.0]])).confidence
         == 1.0
     )
-    assert compare_candidates(["a", "b"], np.array([[1.0], [0.0]]))["confidence"] == 0.5
+    assert compare_candidates(["a", "b"], np.array([[1.0], [0.0]])).confidence == 0.5
 
 
 def test_a_lone_candidate_is_the_best():

@@ -114,7 +114,7 @@ def test_a_search_takes_the_settings_that_did_best_on_what_was_held_out():
     assert tried[0][0] is config
     assert all(settings.noise == 0.123 for settings, _ in tried)
     assert len({settings.mmd_rate for settings, _ in tried}) == 4
-    assert best.held_out().tolist() == [4.0, 5.0]  # no decision is as bad as 9
+    assert best.holdout_losses().tolist() == [4.0, 5.0]  # no decision is as bad as 9
     assert best.selection.searched == 4
     won = {"number": 3, "loss": 4.5, "loss_as_given": 5.0}
     assert best.selection.search_won == won
