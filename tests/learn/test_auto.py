@@ -374,4 +374,4 @@ def test_a_report_says_that_a_part_was_taken(monkeypatch):
         config=QUICK,
         progress=False,
     )
-    assert "which is taken in its place" in policy.report()
+    assert "which is used in its place" in policy.report()

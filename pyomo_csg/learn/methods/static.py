@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.checkpoint import restore_network
+from pyomo_csg.learn.checkpoint import restore_parameters
 from pyomo_csg.learn.methods.labels import label_losses, penalize_unsolved
 from pyomo_csg.learn.methods.mmd import expand_heads, mmd_scale, scenario_generator
 from pyomo_csg.learn.networks.ensemble import Ensemble
@@ -132,8 +132,8 @@ def load_loss_net_fits(
     (net,) = untrained_loss_nets(task, 1, stage)
     return [
         LossNetFit(
-            restore_network(body, arrays, f"{s}."),
-            restore_network(net, arrays, f"net {s}."),
+            restore_parameters(body, arrays, f"{s}."),
+            restore_parameters(net, arrays, f"net {s}."),
             LossSamples(*(arrays[f"samples {s}.{i}"] for i in range(4))),
         )
         for s, body in enumerate(start)
