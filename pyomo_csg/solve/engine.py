@@ -1,4 +1,9 @@
-"""What the oracle asks of a way to solve programs, one case at a time."""
+"""What a solver engine is asked and what it answers: the seam below the oracle.
+
+The oracle makes a task, a worker gives it to an :class:`Engine`, and the engine returns
+a result. Tasks and results are dataclasses whose arrays all have the cases on their
+first axis, so that batches can be cut and joined.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,10 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+from typing_extensions import Self
 
 if TYPE_CHECKING:
     from pyomo_csg.solve.compile.assembly import Blocks
@@ -18,14 +24,7 @@ _LIMITS = ("time limit", "iteration limit", "solution limit")
 
 
 class SolverTrouble(Exception):  # noqa: N818, it becomes a SolveError with its case
-    """A program that has no answer: infeasible, unbounded, out of time, off.
-
-    Parameters
-    ----------
-    status : str
-        ``'infeasible'``, ``'unbounded'``, ``'time limit'``, ...
-    detail : str, optional
-    """
+    """A program without an answer; the status is ``'infeasible'``, ``'time limit'``, ..."""
 
     def __init__(self, status: str, detail: str = ""):
         super().__init__(status, detail)
@@ -34,24 +33,29 @@ class SolverTrouble(Exception):  # noqa: N818, it becomes a SolveError with its 
 
     @property
     def is_limit(self) -> bool:
-        """Whether a limit stopped the solver: there may be more to find."""
+        """Whether a limit stopped the solver before it had an answer."""
         return self.status in _LIMITS
 
 
-Troubles = dict[int, SolverTrouble]  # by the case's number
+Troubles: TypeAlias = dict[int, SolverTrouble]  # by the number of the case
 
 
 def bad_data() -> SolverTrouble:
-    """Return the trouble of a case whose data cannot be computed."""
+    """Return the trouble of a case whose coefficients are not finite."""
     return SolverTrouble(
         "bad data",
         "a coefficient, bound or cost is not a finite number at these outcomes",
     )
 
 
+def bad_cases(bad: np.ndarray) -> Troubles:
+    """Return the troubles of the cases (n,) whose coefficients are not finite."""
+    return {int(i): bad_data() for i in np.flatnonzero(bad)}
+
+
 @dataclass
 class Stats:
-    """What the solver did, and how long it took.
+    """Counts and times of the solver.
 
     Attributes
     ----------
@@ -62,13 +66,13 @@ class Stats:
     nodes : int
         Nodes of branch-and-bound.
     cache_hits : int
-        Programs answered by a basis that was known already.
+        Programs that a known basis answered without a solve.
     certified : int
-        Losses that needed no search: the decision is unique, by its duals.
+        Losses that needed no search, since the duals prove a unique decision.
     relaxed : int
-        Integer programs answered by their relaxation.
+        Integer programs solved by their relaxation.
     solver_seconds, total_seconds : float
-        Time inside the solver, and in all.
+        Time in the solver, and in total.
     """
 
     solves: int = 0
@@ -80,13 +84,11 @@ class Stats:
     solver_seconds: float = 0.0
     total_seconds: float = 0.0
 
-    def taken(self) -> Stats:
-        """Return these counts, and count from zero again."""
-        found = Stats()
-        counts, none = vars(self), vars(found).copy()
-        vars(found).update(counts)
-        counts.update(none)
-        return found
+    def reset(self) -> Stats:
+        """Return a copy of the counts and start again from zero."""
+        counts = replace(self)
+        vars(self).update(vars(Stats()))
+        return counts
 
     def add(self, other: Stats) -> None:
         """Add another's counts to these."""
@@ -134,31 +136,186 @@ class SolveContext:
         return SolveContext(self.stats, options, Deadline(limit))
 
 
-@dataclass(frozen=True)
-class Point:
-    """An optimal decision of zeta-SAA, its value and bound, lower being better."""
+C = TypeVar("C", bound="Cases")
+R = TypeVar("R", bound="Result")
 
-    decision: np.ndarray
-    value: float
-    bound: float
-    status: str = field(default="optimal")
+
+class Cases:
+    """A dataclass whose arrays all have the cases on their first axis."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays that are set, by name, in the order of the fields."""
+        return {n: a for n, a in vars(self).items() if isinstance(a, np.ndarray)}
+
+    def take(self, cases: Any) -> Self:
+        """Return some of the cases, by a slice or by their numbers."""
+        taken = {name: array[cases] for name, array in self.arrays().items()}
+        return replace(self, **taken)  # type: ignore[type-var]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.arrays().values())))
+
+
+class Task(Cases, Generic[R]):
+    """Cases to solve, which give a result of type ``R``; ``label`` is for progress bars."""
+
+    label: ClassVar[str]
+
+
+@dataclass(frozen=True)
+class SolveTask(Task["SolveResult"]):
+    """Solve zeta-SAA on scenarios (n, K, p) with weights (n, K)."""
+
+    label: ClassVar[str] = "solve"
+    scenarios: np.ndarray
+    weights: np.ndarray
+    keys: np.ndarray | None = None
+    gradient: bool = False
+
+
+@dataclass(frozen=True)
+class LossTask(Task["LossResult"]):
+    """Compute losses of one ``kind`` under outcomes (n, p)."""
+
+    label: ClassVar[str] = "losses"
+    scenarios: np.ndarray
+    weights: np.ndarray
+    outcomes: np.ndarray
+    keys: np.ndarray | None = None
+    kind: str = "optimistic"
+
+
+@dataclass(frozen=True)
+class CostTask(Task["CostResult"]):
+    """Compute the costs of decisions (n, s) under outcomes (n, p)."""
+
+    label: ClassVar[str] = "costs"
+    decisions: np.ndarray
+    outcomes: np.ndarray
+
+
+@dataclass(frozen=True)
+class GradientTask(Task["GradientResult"]):
+    """Compute mean losses under outcomes (n, M, p) and their gradients."""
+
+    label: ClassVar[str] = "loss gradients"
+    scenarios: np.ndarray
+    weights: np.ndarray
+    outcomes: np.ndarray
+    outcome_weights: np.ndarray
+
+
+@dataclass(kw_only=True)
+class Result(Cases):
+    """Answers to cases, NaN where there is none, and the troubles of those cases."""
+
+    troubles: Troubles = field(default_factory=dict)
+
+    def put_many(self, cases: np.ndarray, others: Result) -> None:
+        """Fill in the answers to some of the cases."""
+        for name, array in self.arrays().items():
+            array[cases] = getattr(others, name)
+        self.troubles.update((int(cases[i]), t) for i, t in others.troubles.items())
+
+    def take(self, cases: Any) -> Self:
+        """Return the answers to cases, by their numbers."""
+        troubles = self.troubles
+        kept = {i: troubles[c] for i, c in enumerate(cases.tolist()) if c in troubles}
+        return replace(super().take(cases), troubles=kept)
+
+
+@dataclass
+class SolveResult(Result):
+    """Decisions (n, s), values and bounds (n,), and gradients (n, K, p) if requested."""
+
+    decisions: np.ndarray
+    values: np.ndarray
+    bounds: np.ndarray
+    gradients: np.ndarray | None = None
+    smooth: np.ndarray | None = None
+
+
+@dataclass
+class LossResult(Result):
+    """Losses (n,), and whether each decision (n,) is proven to be unique."""
+
+    losses: np.ndarray
+    unique: np.ndarray
+
+
+@dataclass
+class CostResult(Result):
+    """Costs (n,) of decisions."""
+
+    costs: np.ndarray
+
+
+@dataclass
+class GradientResult(Result):
+    """Losses (n,), gradients (n, K, p), and whether each loss (n,) is smooth there."""
+
+    losses: np.ndarray
+    gradients: np.ndarray
+    smooth: np.ndarray
+
+
+def join(results: list[R]) -> R:
+    """Join the results of consecutive chunks."""
+    if len(results) == 1:
+        return results[0]
+    names = results[0].arrays()
+    arrays = {n: np.concatenate([getattr(r, n) for r in results]) for n in names}
+    troubles, first = Troubles(), 0
+    for result in results:
+        troubles.update((first + i, t) for i, t in result.troubles.items())
+        first += len(result)
+    return replace(results[0], **arrays, troubles=troubles)
+
+
+class Engine(Protocol):
+    """Solves batches of cases, one thread at a time; keeps its programs between calls."""
+
+    stats: Stats
+
+    def solve(
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray,
+        keys: np.ndarray | None = None,
+        gradient: bool = False,
+    ) -> SolveResult:
+        """Solve zeta-SAA; a case starts from the last basis of its key (n,), if any."""
+
+    def losses(
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray,
+        outcomes: np.ndarray,
+        keys: np.ndarray | None = None,
+        kind: str = "optimistic",
+    ) -> LossResult:
+        """Return losses; ``kind`` is as in :meth:`pyomo_csg.Oracle.loss`."""
+
+    def costs(self, decisions: np.ndarray, outcomes: np.ndarray) -> CostResult:
+        """Return h(y) + Q(y, omega)."""
+
+    def gradients(
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray,
+        outcomes: np.ndarray,
+        outcome_weights: np.ndarray,
+    ) -> GradientResult:
+        """Return mean losses over the outcomes of each case, and their gradients."""
 
 
 @dataclass
 class Found:
-    """An optimum of zeta-SAA as the arrays of its program.
+    """One optimum of zeta-SAA.
 
-    Attributes
-    ----------
-    x : array (columns,)
-    value : float
-        Recomputed from ``x``.
-    column_dual, row_dual : array, optional
-        Of a linear program.
-    unique : bool
-        Whether the first stage is certified to be unique.
-    bound : float, optional
-        What no decision costs less than, of an integer program; else it is the value.
+    ``value`` is recomputed from the point ``x``. Duals are those of a linear program.
+    ``unique`` says that the first stage is proven to be the only optimal one. ``bound``
+    is the proven bound of an integer program; otherwise the value is the bound.
     """
 
     x: np.ndarray
@@ -170,68 +327,48 @@ class Found:
 
 
 @dataclass
-class Solved:
-    """What was found for many cases; NaN where nothing was.
+class Solved(Result):
+    """Optima of zeta-SAA: decisions (n, s), values and bounds (n,), proven unique (n,).
 
-    Attributes
-    ----------
-    decisions : array (n, s)
-    values, bounds : array (n,)
-        What decisions cost, and what none costs less than.
-    unique : array (n,) of bool
-        Which decisions are certified to be the only optimal ones.
-    troubles : dict
-        By the case's number. A case that a limit stopped may have the best decision
-        that was found by then all the same.
+    A case stopped by a limit has a trouble, and may have an incumbent all the same.
     """
 
     decisions: np.ndarray
     values: np.ndarray
     bounds: np.ndarray
     unique: np.ndarray
-    troubles: Troubles = field(default_factory=dict)
 
     @classmethod
     def nothing(cls, cases: int, width: int) -> Solved:
-        """Return what is known of cases before they are solved."""
+        """Return a result without answers."""
         values, bounds = np.full((2, cases), np.nan)
         unknown = np.full((cases, width), np.nan)
         return cls(unknown, values, bounds, np.zeros(cases, bool))
 
     def put(self, case: int, found: Found) -> None:
-        """Take what was found for a case."""
+        """Fill in the optimum of a case."""
         self.decisions[case] = found.x[: self.decisions.shape[1]]
         self.values[case] = found.value
         self.bounds[case] = found.value if found.bound is None else found.bound
         self.unique[case] = found.unique
 
-    def put_many(self, cases: np.ndarray, others: Solved) -> None:
-        """Take what was found for some of the cases."""
-        for name in ("decisions", "values", "bounds", "unique"):
-            getattr(self, name)[cases] = getattr(others, name)
-        self.troubles.update((int(cases[i]), t) for i, t in others.troubles.items())
 
-
-class Strategy(Protocol):
-    """A way to solve zeta-SAA on K scenarios, and to search its optimal decisions."""
+class ScenarioSolver(Protocol):
+    """Solves zeta-SAA on K scenarios and searches its optimal decisions."""
 
     def solve(self, blocks: Blocks, weights: np.ndarray) -> Found:
         """Return an optimum; blocks hold the recourse data of the K scenarios."""
+
+    def solve_many(
+        self,
+        blocks: Blocks,
+        weights: np.ndarray,
+        keys: np.ndarray,
+        certify: bool = True,
+    ) -> Solved:
+        """Solve many cases, with two leading axes; prove uniqueness if ``certify``."""
 
     def search(
         self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
     ) -> float:
         """Return l_opt for an outcome (blocks of length 1), after ``solve``."""
-
-
-def solve_each(
-    strategy: Strategy, blocks: Blocks, weights: np.ndarray, width: int
-) -> Solved:
-    """Solve one case after the other, for blocks with two leading axes."""
-    solved = Solved.nothing(len(weights), width)
-    for i in range(len(weights)):
-        try:
-            solved.put(i, strategy.solve(blocks[i], weights[i]))
-        except SolverTrouble as trouble:
-            solved.troubles[i] = trouble
-    return solved

@@ -1,4 +1,4 @@
-"""Executors of many makes: tasks sent, answers as they come, pools made again."""
+"""Executors: send tasks, collect results as they come, rebuild pools."""
 
 from __future__ import annotations
 
@@ -16,51 +16,49 @@ from concurrent.futures import (
 from functools import partial
 from typing import Any
 
+_STOP_SECONDS = 5.0
 _thread = threading.local()
 
 
-def under(stop: threading.Event, work: Callable[..., Any], *arguments: Any) -> Any:
-    """Do work in this thread that is to end once ``stop`` is set."""
+def run_with_stop(stop: threading.Event, work: Callable[..., Any], *args: Any) -> Any:
+    """Call ``work``; integer programs in this thread end once ``stop`` is set."""
     _thread.stop = stop
     try:
-        return work(*arguments)
+        return work(*args)
     finally:
         del _thread.stop
 
 
-def stop_of_thread() -> threading.Event:
-    """Return what tells the work of this thread to end; nothing may."""
+def thread_stop_event() -> threading.Event:
+    """Return this thread's stop event; a new one, never set, if it has none."""
     stop = getattr(_thread, "stop", None)
     return threading.Event() if stop is None else stop
 
 
-_STOP_SECONDS = 5.0
-
-
 class GaveUpError(Exception):
-    """An executor that replaces its own workers gave a task up: it kills them all."""
+    """A task that killed every worker that tried it."""
 
     def __init__(self, number: int):
         super().__init__(number)
         self.number = number
 
 
-def submitted(
+def submit_all(
     executor: Executor,
     work: Callable[..., Any],
     arguments: Callable[[int], tuple],
     numbers: list[int],
 ) -> Iterator[tuple[int, Any]]:
-    """Submit tasks by their numbers and yield their answers as they come.
+    """Submit numbered tasks and yield their results as they come.
 
-    Threads whose answers are not waited for any more stop at the next chance. Dask blames
-    a worker's death on all that it was to do: what is blamed is tried again by itself.
+    If the caller stops early, running threads are told to stop. Dask blames a dead worker
+    on all tasks in its queue, so each suspect task is retried on its own.
     """
     futures: dict[Future, int] = {}
-    blamed: list[int] = []
+    suspects: list[int] = []
     stop = threading.Event()
     if isinstance(executor, ThreadPoolExecutor):
-        work = partial(under, stop, work)
+        work = partial(run_with_stop, stop, work)
     try:
         for number in numbers:
             futures[executor.submit(work, *arguments(number))] = number
@@ -68,10 +66,10 @@ def submitted(
             try:
                 answer = future.result()
             except _killed():
-                blamed.append(futures[future])
+                suspects.append(futures[future])
             else:
                 yield futures[future], answer
-        for number in sorted(blamed):
+        for number in sorted(suspects):
             futures[future := executor.submit(work, *arguments(number))] = number
             try:
                 answer = future.result()
@@ -88,7 +86,7 @@ def submitted(
 
 
 def pool_like(pool: Any) -> Executor:
-    """Return a new pool of threads or processes of the same make."""
+    """Return a new pool of threads or processes with the same settings."""
     starting = pool._initializer, pool._initargs
     if isinstance(pool, ThreadPoolExecutor):
         return ThreadPoolExecutor(pool._max_workers, "", *starting)
@@ -96,13 +94,13 @@ def pool_like(pool: Any) -> Executor:
 
 
 def _killed() -> tuple[type[Exception], ...]:
-    """Return what Dask, if it is in use, raises for a task that kills its workers."""
+    """Return Dask's error for a task that kills its workers, if Dask is in use."""
     dask = sys.modules.get("distributed")
     return () if dask is None else (dask.KilledWorker,)
 
 
 def _completed(futures: dict[Future, int]) -> Iterator[Future]:
-    """As ``as_completed``, which knows only the standard library's futures."""
+    """Iterate over futures as they complete, or in order if they are not standard ones."""
     if all(isinstance(future, Future) for future in futures):
         return as_completed(futures)
     return iter(futures)

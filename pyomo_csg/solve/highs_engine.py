@@ -1,8 +1,8 @@
-"""All programs of a compiled model, in batches, on HiGHS."""
+"""The engine for compiled models: all programs on HiGHS."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,15 +10,18 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Blocks, evaluate
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import (
+    CostResult,
     Found,
+    GradientResult,
+    LossResult,
+    ScenarioSolver,
     SolveContext,
     Solved,
+    SolveResult,
     SolverTrouble,
     Stats,
-    Strategy,
     Troubles,
-    bad_data,
-    solve_each,
+    bad_cases,
 )
 from pyomo_csg.solve.lp.basis_cache import Basis
 from pyomo_csg.solve.lp.linear_solver import LinearSolved, LinearSolver
@@ -33,11 +36,11 @@ from pyomo_csg.solve.lp.sensitivity import (
 from pyomo_csg.solve.mip.integer_solver import IntegerSolver
 from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticSolver
 
-_MOST_STRATEGIES = 16  # each holds a program, which may be large
+_MOST_SOLVERS = 16  # each holds a program, which may be large
 
 
 class HighsEngine:
-    """Answers batches of cases; keeps one strategy, with its solvers, for each K.
+    """Solves batches of cases of a compiled model; keeps one solver for each K.
 
     Parameters
     ----------
@@ -45,14 +48,9 @@ class HighsEngine:
     options : mapping
         Of HiGHS.
     bases : dict, optional
-        Bases of linear programs by K and by the case's key; engines may share it.
+        Bases of linear programs by K and by the key of the case; engines may share it.
     known : sequence of Basis, optional
-        Of the recourse, as :meth:`rehearsed` returns them.
-
-    Notes
-    -----
-    In every method ``first`` is the number that the first case has in its batch. It and
-    those after it are the keys by which cases find their last basis, if none are given.
+        Bases of the recourse, from :meth:`recourse_bases`.
     """
 
     def __init__(
@@ -71,58 +69,77 @@ class HighsEngine:
             if compiled.quadratic
             else RecourseSolver(compiled, self._context, known)
         )
-        self._strategies: dict[int, Strategy] = {}
-        self._linear: dict[int, LinearSolver] = {}
+        self._solvers: dict[int, ScenarioSolver] = {}
+        self._relaxations: dict[int, LinearSolver] = {}
 
     def solve(
         self,
         scenarios: np.ndarray,
         weights: np.ndarray,
         keys: np.ndarray | None = None,
-        *,
-        gradient: bool,
-        first: int = 0,
-    ) -> tuple[Any, ...]:
-        """Return decisions (n, s), values and bounds (n,), gradients (n, K, p), smooth.
-
-        The last is the dictionary of troubles.
-        """
+        gradient: bool = False,
+    ) -> SolveResult:
+        """Solve zeta-SAA, as in :meth:`Engine.solve`."""
+        keys = np.arange(len(weights)) if keys is None else keys
         blocks = evaluate(self._compiled, scenarios)
-        keys = _keys(keys, first, len(weights))
-        solved = self._solve_many(blocks, weights, keys, certify=False)
-        found, troubles = (
-            (solved.decisions, solved.values, solved.bounds),
-            solved.troubles,
+        if (bad := blocks.unusable()).any():
+            nothing = Solved.nothing(len(bad), len(self._compiled.first))
+            result = SolveResult(nothing.decisions, nothing.values, nothing.bounds)
+            if gradient:
+                result.gradients = np.full(scenarios.shape, np.nan)
+                result.smooth = np.zeros(len(bad), bool)
+            if len(good := np.flatnonzero(~bad)):
+                found = self.solve(scenarios[good], weights[good], keys[good], gradient)
+                result.put_many(good, found)
+            result.troubles.update(bad_cases(bad))
+            return result
+        solver = self._solver(weights.shape[1])
+        solved = solver.solve_many(blocks, weights, keys, certify=False)
+        result = SolveResult(
+            solved.decisions, solved.values, solved.bounds, troubles=solved.troubles
         )
-        smooth = np.zeros(len(weights), bool)
-        if not gradient:
-            return *found, np.empty((len(weights), 0)), smooth, troubles
+        if gradient:
+            self._add_gradients(result, scenarios, blocks, weights)
+        return result
+
+    def _add_gradients(
+        self,
+        result: SolveResult,
+        scenarios: np.ndarray,
+        blocks: Blocks,
+        weights: np.ndarray,
+    ) -> None:
+        """Add the gradients of the values, with integer variables held."""
         gradients = np.full(scenarios.shape, np.nan)
-        for i in range(len(scenarios)):
+        smooth = np.zeros(len(weights), bool)
+        linear, held = self._relaxation(weights.shape[1]), None
+        for i, zeta in enumerate(scenarios):
+            if i in result.troubles:
+                continue
             try:
-                if i not in troubles:
-                    gradients[i], smooth[i] = self._value_gradient(
-                        scenarios[i], blocks[i], weights[i]
-                    )
+                if self._compiled.integer:
+                    solver = self._solver(weights.shape[1])
+                    held = solver.solve(blocks[i], weights[i]).x
+                found = linear.solve(blocks[i], weights[i], held)
+                sensitivity = value_sensitivity(self._compiled, found, weights[i])
+                gradients[i] = sensitivity.scenario_gradient(self._compiled, zeta)
+                program = linear.program
+                smooth[i] = (
+                    found.unique
+                    and not bool(have_equal_bounds(self._compiled, blocks[i]))
+                    and not is_degenerate(program.highs, found.x, program.arrays)
+                )
             except SolverTrouble as trouble:
-                troubles[i] = trouble
-        return *found, gradients, smooth, troubles
+                result.troubles[i] = trouble
+        result.gradients, result.smooth = gradients, smooth
 
-    def _value_gradient(
-        self, zeta: np.ndarray, blocks: Blocks, weights: np.ndarray
-    ) -> tuple[np.ndarray, bool]:
-        found = self._held_found(blocks, weights)
-        sensitivity = value_sensitivity(self._compiled, found, weights)
-        gradient = sensitivity.scenario_gradient(self._compiled, zeta)
-        return gradient, self._is_smooth(found, blocks)
-
-    def rehearsed(
+    def recourse_bases(
         self, scenarios: np.ndarray, weights: np.ndarray, outcomes: np.ndarray
     ) -> tuple[Basis, ...]:
-        """Return the bases by which the recourse answers outcomes (m, p).
+        """Return bases of the recourse to outcomes (m, p).
 
-        Decisions are those on scenarios (n, K, p), integers taken as continuous. There are
-        none where each case of the recourse has to be solved.
+        Decisions are those on scenarios (n, K, p), with integers relaxed. There are no
+        bases where the recourse has to be solved case by case.
         """
         if self._compiled.quadratic or not self._recourse.caches:
             return ()
@@ -130,7 +147,7 @@ class HighsEngine:
         good = np.flatnonzero(~blocks.unusable())
         if not len(good):
             return ()
-        relaxed = self._held(scenarios.shape[1])
+        relaxed = self._relaxation(scenarios.shape[1])
         found = relaxed.solve_many(blocks[good], weights[good], good, certify=False)
         made = found.decisions[np.isfinite(found.decisions).all(axis=1)]
         self.costs(
@@ -144,51 +161,53 @@ class HighsEngine:
         weights: np.ndarray,
         outcomes: np.ndarray,
         keys: np.ndarray | None = None,
-        *,
-        kind: str,
-        first: int = 0,
-    ) -> tuple[np.ndarray, np.ndarray, Troubles]:
-        """Return losses (n,) and whether decisions (n,) are certified to be unique.
-
-        ``kind`` is as in :meth:`pyomo_csg.Oracle.loss`.
-        """
-        search, worst = kind != "recourse", kind == "pessimistic"
+        kind: str = "optimistic",
+    ) -> LossResult:
+        """Return losses, and whether the duals prove that decisions are unique."""
+        keys = np.arange(len(weights)) if keys is None else keys
         blocks = evaluate(self._compiled, scenarios)
-        strategy = self._strategy(scenarios.shape[1])
-        if search and not isinstance(strategy, LinearSolver):
-            return self._searched(strategy, blocks, weights, outcomes, kind)
-        keys = _keys(keys, first, len(weights))
-        found = self._solve_many(blocks, weights, keys)
-        decisions, unique, troubles = found.decisions, found.unique, found.troubles
+        solver, searches = self._solver(weights.shape[1]), kind != "recourse"
+        if searches and not isinstance(solver, LinearSolver):
+            losses, troubles = self._search(solver, blocks, weights, outcomes, kind)
+            return LossResult(losses, np.zeros(len(losses), bool), troubles=troubles)
         losses = np.full(len(scenarios), np.nan)
+        if (bad := blocks.unusable()).any():
+            result = LossResult(losses, np.zeros(len(bad), bool))
+            if len(good := np.flatnonzero(~bad)):
+                cases = scenarios[good], weights[good], outcomes[good], keys[good]
+                result.put_many(good, self.losses(*cases, kind))
+            result.troubles.update(bad_cases(bad))
+            return result
+        found = solver.solve_many(blocks, weights, keys)
+        unique, troubles = found.unique, found.troubles
         solved = np.ones(len(scenarios), bool)
         solved[list(troubles)] = False
-        at_hand = np.flatnonzero(solved & unique if search else solved)
-        losses[at_hand], failed = self._recourse.costs(
-            decisions[at_hand], outcomes[at_hand]
+        direct = np.flatnonzero(solved & unique if searches else solved)
+        losses[direct], failed = self._recourse.costs(
+            found.decisions[direct], outcomes[direct]
         )
-        troubles.update((int(at_hand[i]), trouble) for i, trouble in failed.items())
-        if not search:
-            return losses, unique, troubles
-        self.stats.certified += len(at_hand) - len(failed)
-        # Where the decision at hand has no recourse another optimum may have one.
+        troubles.update((int(direct[i]), trouble) for i, trouble in failed.items())
+        if not searches:
+            return LossResult(losses, unique, troubles=troubles)
+        self.stats.certified += len(direct) - len(failed)
+        # Where this decision has no recourse another optimal one may have it.
         left = np.flatnonzero(solved & np.isnan(losses))
         if len(left):
-            if isinstance(found, LinearSolved) and not worst:
-                losses[left], failed = self._on_faces(
+            if isinstance(found, LinearSolved) and kind == "optimistic":
+                losses[left], failed = self._search_faces(
                     found, left, blocks[left], outcomes[left]
                 )
             else:
-                losses[left], _, failed = self._searched(
-                    strategy, blocks[left], weights[left], outcomes[left], kind
+                losses[left], failed = self._search(
+                    solver, blocks[left], weights[left], outcomes[left], kind
                 )
             for place, i in enumerate(map(int, left)):
                 troubles.pop(i, None)
                 if place in failed:
                     troubles[i] = failed[place]
-        return losses, unique, troubles
+        return LossResult(losses, unique, troubles=troubles)
 
-    def _on_faces(
+    def _search_faces(
         self,
         found: LinearSolved,
         cases: np.ndarray,
@@ -200,45 +219,49 @@ class HighsEngine:
         reactions = evaluate(self._compiled, outcomes)
         bad = reactions.unusable()
         good = np.flatnonzero(~bad)
-        strategy = self._strategy(blocks.cost.shape[1])
-        assert isinstance(strategy, LinearSolver)
-        losses[good], failed = strategy.search_many(
+        solver = self._solver(blocks.cost.shape[1])
+        assert isinstance(solver, LinearSolver)
+        losses[good], failed = solver.search_many(
             found, cases[good], blocks[good], reactions[good, None]
         )
         troubles = {int(good[i]): trouble for i, trouble in failed.items()}
-        return losses, {**troubles, **_marked(bad)}
+        return losses, {**troubles, **bad_cases(bad)}
 
-    def _searched(
+    def _search(
         self,
-        strategy: Strategy,
+        solver: ScenarioSolver,
         blocks: Blocks,
         weights: np.ndarray,
         outcomes: np.ndarray,
         kind: str,
-    ) -> tuple[np.ndarray, np.ndarray, Troubles]:
+    ) -> tuple[np.ndarray, Troubles]:
         """Solve and search case by case."""
-        losses, bad = np.full(len(weights), np.nan), blocks.unusable()
+        losses = np.full(len(weights), np.nan)
         reactions = evaluate(self._compiled, outcomes)
-        bad |= reactions.unusable()
-        troubles: Troubles = _marked(bad)
-        if isinstance(strategy, IntegerSolver):
-            good = np.flatnonzero(~bad)
-            losses[good], failed = strategy.losses(
+        bad = blocks.unusable() | reactions.unusable()
+        good, troubles = np.flatnonzero(~bad), bad_cases(bad)
+        if isinstance(solver, IntegerSolver):
+            losses[good], failed = solver.losses(
                 blocks[good], weights[good], reactions[good, None]
             )
             troubles.update((int(good[i]), trouble) for i, trouble in failed.items())
-            return losses, np.zeros(len(weights), bool), troubles
-        for i in map(int, np.flatnonzero(~bad)):
+            return losses, troubles
+        search = solver.search
+        if kind == "pessimistic":
+            assert isinstance(solver, LinearSolver)  # the oracle refuses others
+            search = solver.search_worst
+        for i in map(int, good):
             try:
-                found = strategy.solve(blocks[i], weights[i])
+                found = solver.solve(blocks[i], weights[i])
                 if found.unique:
                     losses[i] = self._cost(found, outcomes[i])
                 if np.isnan(losses[i]):
-                    case = found, blocks[i], weights[i], reactions[i : i + 1]
-                    losses[i] = _search(strategy, kind)(*case)
+                    losses[i] = search(
+                        found, blocks[i], weights[i], reactions[i : i + 1]
+                    )
             except SolverTrouble as trouble:
                 troubles[i] = trouble
-        return losses, np.zeros(len(weights), bool), troubles
+        return losses, troubles
 
     def _cost(self, found: Found, outcome: np.ndarray) -> float:
         """Return the cost of a decision; NaN where it has no recourse."""
@@ -247,31 +270,26 @@ class HighsEngine:
         self.stats.certified += not failed
         return float(costs[0])
 
-    def costs(
-        self, decisions: np.ndarray, outcomes: np.ndarray, first: int = 0
-    ) -> tuple[np.ndarray, Troubles]:
-        """Return h(y) + Q(y, omega) (n,)."""
-        return self._recourse.costs(decisions, outcomes)
+    def costs(self, decisions: np.ndarray, outcomes: np.ndarray) -> CostResult:
+        """Return h(y) + Q(y, omega)."""
+        costs, troubles = self._recourse.costs(decisions, outcomes)
+        return CostResult(costs, troubles=troubles)
 
-    def loss_gradients(
+    def gradients(
         self,
         scenarios: np.ndarray,
         weights: np.ndarray,
         outcomes: np.ndarray,
-        shares: np.ndarray,
-        first: int = 0,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
-        """Return losses (n,), d loss / d zeta (n, K, p) and whether each is smooth.
-
-        Outcomes are (n, M, p); a loss is the mean over them by ``shares`` (n, M).
-        """
+        outcome_weights: np.ndarray,
+    ) -> GradientResult:
+        """Return mean losses over the outcomes of each case, and their gradients."""
         n, count = outcomes.shape[:2]
         blocks = evaluate(self._compiled, scenarios)
         optima, is_smooth, troubles = self._optima(blocks, weights)
         cases = np.array([i for i in range(n) if i not in troubles], dtype=int)
         losses, gradients = np.full(n, np.nan), np.full(scenarios.shape, np.nan)
         if not len(cases):
-            return losses, gradients, is_smooth, troubles
+            return GradientResult(losses, gradients, is_smooth, troubles=troubles)
         if len(cases) < n:
             optima, blocks = optima.select(cases), blocks[cases]
         decisions = optima.x[:, : len(self._compiled.first)]
@@ -280,7 +298,7 @@ class HighsEngine:
             outcomes[cases].reshape(-1, outcomes.shape[-1]),
             np.repeat(is_smooth[cases], count),
         )
-        share = shares[cases].reshape(-1)
+        share = outcome_weights[cases].reshape(-1)
         for place, trouble in failed.items():
             if share[place] > 0:
                 troubles[int(cases[place // count])] = trouble
@@ -297,123 +315,57 @@ class HighsEngine:
         is_smooth[cases] &= smooth.reshape(len(cases), count).all(axis=1)
         gradients[np.isnan(losses)] = np.nan
         is_smooth &= ~np.isnan(losses)
-        return losses, gradients, is_smooth, troubles
+        return GradientResult(losses, gradients, is_smooth, troubles=troubles)
 
     def _optima(
         self, blocks: Blocks, weights: np.ndarray
     ) -> tuple[Optima, np.ndarray, Troubles]:
-        """Return the optima of all cases as those of linear programs, integers held."""
+        """Return all optima as those of linear programs, with integer variables held."""
         bad = blocks.unusable()
-        troubles = _marked(bad)
-        linear = self._held(weights.shape[1])
-        held = np.zeros((len(bad), linear.layout.columns))
-        for i in map(int, np.flatnonzero(~bad) if self._compiled.integer else ()):
-            try:
-                held[i] = (
-                    self._strategy(weights.shape[1]).solve(blocks[i], weights[i]).x
-                )
-            except SolverTrouble as trouble:
-                troubles[i] = trouble
+        troubles = bad_cases(bad)
+        linear = self._relaxation(weights.shape[1])
+        held = None
+        if self._compiled.integer:
+            solver = self._solver(weights.shape[1])
+            held = np.zeros((len(bad), linear.layout.columns))
+            for i in map(int, np.flatnonzero(~bad)):
+                try:
+                    held[i] = solver.solve(blocks[i], weights[i]).x
+                except SolverTrouble as trouble:
+                    troubles[i] = trouble
         cases = np.array([i for i in range(len(bad)) if i not in troubles], dtype=int)
         if len(cases) == len(bad):
-            return linear.optima(
-                blocks, weights, held if self._compiled.integer else None
-            )
-        optima = Optima.empty(
-            len(bad), linear.layout.n1, linear.layout.columns, linear.layout.rows
-        )
+            return linear.optima(blocks, weights, held)
+        layout = linear.layout
+        optima = Optima.empty(len(bad), layout.n1, layout.columns, layout.rows)
         smooth = np.zeros(len(bad), bool)
         found, smooth[cases], failed = linear.optima(
-            blocks[cases],
-            weights[cases],
-            held[cases] if self._compiled.integer else None,
+            blocks[cases], weights[cases], None if held is None else held[cases]
         )
         optima.assign(cases, found)
         troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
         return optima, smooth, troubles
 
-    def _is_smooth(self, found: Found, blocks: Blocks) -> bool:
-        program = self._held(len(blocks.row_lower)).program
-        return (
-            found.unique
-            and not bool(have_equal_bounds(self._compiled, blocks))
-            and not is_degenerate(program.highs, found.x, program.arrays)
-        )
+    def _solver(self, count: int) -> ScenarioSolver:
+        """Return the solver for a number of scenarios; the last few are kept."""
+        solver = self._solvers.pop(count, None) or self._new_solver(count)
+        self._solvers[count] = solver
+        if len(self._solvers) > _MOST_SOLVERS:
+            del self._solvers[next(iter(self._solvers))]
+        return solver
 
-    def _solve_many(
-        self,
-        blocks: Blocks,
-        weights: np.ndarray,
-        keys: np.ndarray,
-        certify: bool = True,
-    ) -> Solved:
-        bad = blocks.unusable()
-        if bad.any():
-            return self._without(bad, blocks, weights, keys)
-        strategy = self._strategy(weights.shape[1])
-        if isinstance(strategy, LinearSolver):
-            return strategy.solve_many(blocks, weights, keys, certify)
-        if isinstance(strategy, IntegerSolver):
-            return strategy.solve_many(blocks, weights)
-        return solve_each(strategy, blocks, weights, len(self._compiled.first))
-
-    def _without(
-        self, bad: np.ndarray, blocks: Blocks, weights: np.ndarray, keys: np.ndarray
-    ) -> Solved:
-        """Solve the cases whose data can be computed; mark the others."""
-        good = np.flatnonzero(~bad)
-        solved = Solved.nothing(len(bad), len(self._compiled.first))
-        solved.troubles.update((int(i), bad_data()) for i in np.flatnonzero(bad))
-        if len(good):
-            found = self._solve_many(blocks[good], weights[good], keys[good])
-            solved.put_many(good, found)
-        return solved
-
-    def _strategy(self, count: int) -> Strategy:
-        """Return the strategy for a number of scenarios; those used last are kept."""
-        strategy = self._strategies.pop(count, None) or self._new_strategy(count)
-        self._strategies[count] = strategy
-        if len(self._strategies) > _MOST_STRATEGIES:
-            del self._strategies[next(iter(self._strategies))]
-        return strategy
-
-    def _new_strategy(self, count: int) -> Strategy:
-        arguments = (self._compiled, count, self._context)
+    def _new_solver(self, count: int) -> ScenarioSolver:
         if self._compiled.quadratic:
-            return QuadraticSolver(*arguments)
+            return QuadraticSolver(self._compiled, count, self._context)
         if self._compiled.integer:
-            return IntegerSolver(*arguments)
+            return IntegerSolver(self._compiled, count, self._context)
         bases = self._bases.setdefault(count, {})
-        return LinearSolver(*arguments, bases=bases)
+        return LinearSolver(self._compiled, count, self._context, bases=bases)
 
-    def _held(self, count: int) -> LinearSolver:
-        """The linear program that gradients are read off."""
-        if count not in self._linear:
-            self._linear[count] = LinearSolver(
+    def _relaxation(self, count: int) -> LinearSolver:
+        """Return the linear program whose basis gives gradients."""
+        if count not in self._relaxations:
+            self._relaxations[count] = LinearSolver(
                 self._compiled, count, self._context, relaxed=True
             )
-        return self._linear[count]
-
-    def _held_found(self, blocks: Blocks, weights: np.ndarray) -> Found:
-        """Return zeta-SAA's optimum as one of a linear program, the integers held."""
-        held = None
-        if self._compiled.integer:
-            held = self._strategy(len(weights)).solve(blocks, weights).x
-        return self._held(len(weights)).solve(blocks, weights, held)
-
-
-def _marked(bad: np.ndarray) -> Troubles:
-    """Return the troubles of cases (n,) whose data cannot be computed."""
-    return {int(i): bad_data() for i in np.flatnonzero(bad)}
-
-
-def _search(strategy: Strategy, kind: str) -> Callable[..., float]:
-    """Return how to search among zeta-SAA's optima."""
-    if kind == "optimistic":
-        return strategy.search
-    assert isinstance(strategy, LinearSolver)  # the oracle refuses others
-    return strategy.search_worst
-
-
-def _keys(keys: np.ndarray | None, first: int, count: int) -> np.ndarray:
-    return np.arange(first, first + count) if keys is None else keys
+        return self._relaxations[count]

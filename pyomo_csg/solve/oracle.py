@@ -1,10 +1,11 @@
-"""csg.Oracle: values, decisions, losses, costs and gradients of an annotated model."""
+"""csg.Oracle: decisions, losses, costs and gradients of an annotated model."""
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -17,7 +18,15 @@ from pyomo_csg.errors import DataError, ModelError, SolveError
 from pyomo_csg.solve.batch import Batch, Recipe
 from pyomo_csg.solve.compile.compiler import CompiledModel, compile_model
 from pyomo_csg.solve.compile.parametric import shared
-from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.engine import (
+    CostTask,
+    GradientTask,
+    LossResult,
+    LossTask,
+    Result,
+    SolveTask,
+    Stats,
+)
 from pyomo_csg.solve.lp.highs_program import check_options
 from pyomo_csg.solve.results import Audit, LossGradient, Solution
 from pyomo_csg.stages import TwoStageModel
@@ -36,14 +45,13 @@ _KINDS = ("optimistic", "recourse", "pessimistic")
 
 
 class Oracle:
-    """Answers the questions that learning and deciding ask of a two-stage model.
+    """Solve the programs of a two-stage model, exactly and in batches.
 
-    The model is compiled to arrays once; programs are put together from them for any
-    number of scenarios and solved by HiGHS, whose objects, bases and incumbents are kept
-    from case to case. Losses and costs are to be minimised whatever the model's sense: a
-    maximised model's profits are negated. Several threads may use one oracle, but
-    ``failures`` and ``audit`` are those of whichever asked last. It can be pickled; an
-    executor is not kept then.
+    The model is compiled to arrays once. Programs for any number of scenarios are built
+    from them and solved by HiGHS, whose bases and incumbents are kept from case to case.
+    Losses and costs are minimized whatever the model's sense: the profits of a maximized
+    model are negated. Several threads may use one oracle. It can be pickled, without its
+    executor.
 
     Parameters
     ----------
@@ -51,14 +59,14 @@ class Oracle:
         Annotated by :func:`pyomo_csg.annotate`. Later changes to it are not seen.
     solver : str, optional
         ``'highs'``, or the name of an appsi solver (``'appsi_gurobi'``,
-        ``'appsi_ipopt'``, ...), which takes whatever Pyomo model it understands.
+        ``'appsi_ipopt'``, ...), for any Pyomo model that this solver accepts.
     executor : concurrent.futures.Executor, optional
         Where to solve batches: a pool of processes, Dask's ``Client.get_executor()``,
         ``mpi4py.futures.MPIPoolExecutor``.
     workers : int, optional
         How many threads to use without an executor, or how many workers it has.
     options : mapping, optional
-        Of the solver, such as ``{'time_limit': 10.0}`` seconds for one program.
+        Of the solver, such as ``{'time_limit': 10.0}``, in seconds for one program.
 
     Attributes
     ----------
@@ -66,9 +74,9 @@ class Oracle:
     stats : Stats
         Solves, iterations, cache hits and seconds so far.
     failures : list of SolveError
-        Of the last batch, where ``on_error='record'``.
+        Of this thread's last call, where ``on_error='record'``.
     audit : Audit or None
-        Of the last ``kind='recourse'`` losses.
+        Of this thread's last losses with ``kind='recourse'``.
 
     Examples
     --------
@@ -95,7 +103,7 @@ class Oracle:
     ):
         if problems := _problems(solver, executor, workers, options):
             raise DataError("Cannot make the oracle", problems)
-        # A copy: what is solved and what an error writes stay what they are now.
+        # Copy the model, so that later changes to it have no effect.
         self.two_stage = TwoStageModel(model).copied()
         self._sense = int(self.two_stage.sense)
         params = self.two_stage.uncertain_params
@@ -104,8 +112,7 @@ class Oracle:
         self._settings = (solver, executor, workers, options)
         recipe = self._recipe(solver, options)
         self._batch = Batch(recipe, executor, workers)
-        self.failures: list[SolveError] = []
-        self.audit: Audit | None = None
+        self._last = threading.local()
 
     def __reduce__(self) -> Any:
         solver, _, workers, options = self._settings
@@ -114,7 +121,7 @@ class Oracle:
         return _unpickled, (type(self), model, settings, self._rehearsal)
 
     def on(self, model: BlockData) -> Oracle:
-        """Return an oracle of another annotated model, solved in the same way."""
+        """Return an oracle of another annotated model with the same settings."""
         return Oracle(model, *self._settings)._rehearsed(self._rehearsal)
 
     def _rehearsed(self, cases: tuple[np.ndarray, np.ndarray] | None) -> Oracle:
@@ -124,8 +131,18 @@ class Oracle:
 
     @property
     def stats(self) -> Stats:
-        """What was solved so far, and how long it took."""
+        """Counts and times of all solves so far."""
         return self._batch.stats
+
+    @property
+    def failures(self) -> list[SolveError]:
+        """The failures of this thread's last call."""
+        return list(getattr(self._last, "failures", ()))
+
+    @property
+    def audit(self) -> Audit | None:
+        """The audit of this thread's last losses with ``kind='recourse'``."""
+        return getattr(self._last, "audit", None)
 
     def solve(
         self,
@@ -144,57 +161,51 @@ class Oracle:
         ----------
         scenarios : array (K, p), or (n, K, p) for a batch, or DataFrame (K, p)
         weights : array (K,) or (n, K), optional
-            Each summing to 1. Default: 1/K.
+            Each row sums to 1. Default: 1/K.
         keys : array (n,) of int, optional
-            Names of the cases, such as the numbers of the pairs in a shuffled batch. A
-            linear program starts from the last basis of its name. Default: the place in
-            the batch.
+            Names of the cases, such as row numbers in a shuffled batch. A linear program
+            starts from the last basis of its key. Default: the position in the batch.
         gradient : bool, optional
-            Whether to give the gradient of the value, too.
+            Whether to compute the gradient of the value.
         on_error : {'raise', 'record'}, optional
-            What to do with a case that has no answer: raise its SolveError, or go on,
-            leave NaN in its place and keep it in ``failures``. An integer program that
-            a limit stopped has the best decision found by then in its place, if any.
+            For a case that cannot be solved: raise its SolveError, or leave NaN and record
+            it in ``failures``. An integer program stopped by a limit leaves its incumbent,
+            if any.
         progress : bool, optional
-            Whether long batches show a bar.
+            Whether long batches show a progress bar.
         fresh : bool, optional
-            Whether to forget the bases and incumbents of earlier cases, at some cost:
-            answers are then the same to the last bit whatever was asked before, in
-            whatever order the cases come and however many workers there are.
+            Whether to ignore the bases and incumbents of earlier cases. This is slower, but
+            results are then the same to the last bit whatever was solved before, whatever
+            the order of the cases and the number of workers.
 
         Returns
         -------
         Solution
         """
         self._check(on_error, gradient)
-        one = count_axes(scenarios) == 2
-        zetas, shares = self._sets(scenarios, weights)
-        arrays, troubles = self._run(
-            "solve",
-            [zetas, shares, *_named(keys, zetas)],
-            progress,
-            fresh=fresh,
-            gradient=gradient,
+        zetas, shares = self._check_cases(scenarios, weights)
+        task = SolveTask(zetas, shares, _keys(keys, len(zetas), fresh), gradient)
+        found = self._batch.run(task, progress, fresh)
+        failures = self._record(
+            found, on_error, lambda i: self._saa_program(zetas[i], shares[i])
         )
-        decisions, values, bounds, gradients, smooth = arrays
         status = np.full(len(zetas), "optimal", dtype=object)
-        for i, trouble in troubles.items():
+        for i, trouble in found.troubles.items():
             status[i] = trouble.status
-        self._settle(
-            troubles, on_error, lambda i: self._saa_program(zetas[i], shares[i])
-        )
-        values, bounds = self._sense * values, self._sense * bounds
-        slopes = self._sense * gradients if gradient else None
-        smooth = smooth if gradient else None
-        if not one:
-            return Solution(decisions, values, status, slopes, smooth, bounds)
+        values, bounds = self._sense * found.values, self._sense * found.bounds
+        slopes = None if found.gradients is None else self._sense * found.gradients
+        if count_axes(scenarios) != 2:
+            return Solution(
+                found.decisions, values, status, slopes, found.smooth, bounds, failures
+            )
         return Solution(
-            decisions[0],
+            found.decisions[0],
             float(values[0]),
             status[0],
             None if slopes is None else slopes[0],
-            None if smooth is None else smooth[0],
+            None if found.smooth is None else found.smooth[0],
             float(bounds[0]),
+            failures,
         )
 
     def loss(
@@ -209,18 +220,18 @@ class Oracle:
         progress: bool = True,
         fresh: bool = False,
     ) -> np.ndarray:
-        """Return the losses (n,) of deciding on scenarios when outcomes then happen.
+        """Return the losses (n,) of decisions on scenarios, evaluated on outcomes.
 
         Parameters
         ----------
         scenarios : array (n, K, p)
         outcomes : array (n, p)
         kind : {'optimistic', 'recourse', 'pessimistic'}, optional
-            ``'optimistic'`` is l_opt: the best of zeta-SAA's optimal decisions counts.
-            ``'pessimistic'``: the worst of them counts; for linear models.
-            ``'recourse'`` takes the decision that the solver returned. Where it is unique
-            all are equal: ``audit`` has how many cases were certified to be so, and how
-            far it was above l_opt on the first of the others.
+            ``'optimistic'`` is l_opt, the cost of the best of zeta-SAA's optimal
+            decisions; ``'pessimistic'`` that of the worst, for linear models;
+            ``'recourse'`` that of the decision that the solver returns. All are equal where
+            the decision is unique. For ``'recourse'``, ``audit`` says in how many cases
+            that is proven, and how far the cost is above l_opt in the first others.
         weights, keys, on_error, progress, fresh
             As in :meth:`solve`.
         """
@@ -229,19 +240,18 @@ class Oracle:
         if kind == "pessimistic":
             self._refuse_pessimism()
         self._check(on_error)
-        zetas, shares, omegas = self._pairs(scenarios, weights, outcomes)
-        pairs = [zetas, shares, omegas, *_named(keys, zetas)]
-        (losses, unique), troubles = self._run(
-            "losses", pairs, progress, fresh=fresh, kind=kind
-        )
-        self._settle(
-            troubles,
+        zetas, shares, omegas = self._check_cases(scenarios, weights, outcomes)
+        names = _keys(keys, len(zetas), fresh)
+        task = LossTask(zetas, shares, omegas, names, kind)
+        found = self._batch.run(task, progress, fresh)
+        self._record(
+            found,
             on_error,
             lambda i: self._search_program(zetas[i], shares[i], omegas[i]),
         )
         if kind == "recourse":
-            self._audit(losses, unique, pairs)
-        return losses
+            self._last.audit = self._audit(found, task, keys is not None)
+        return found.losses
 
     def cost(
         self,
@@ -252,7 +262,7 @@ class Oracle:
         progress: bool = True,
         fresh: bool = False,
     ) -> np.ndarray:
-        """Return the costs h(y) + Q(y, omega) (n,) of decisions when outcomes happen.
+        """Return the costs h(y) + Q(y, omega) (n,) of decisions under outcomes.
 
         Parameters
         ----------
@@ -262,33 +272,34 @@ class Oracle:
             As in :meth:`solve`.
         """
         self._check(on_error)
-        problems = Problems(f"The data does not fit '{self.two_stage.model.name}'")
+        problems = self._new_problems()
         omegas = problems.check("outcomes", outcome_batch, self.two_stage, outcomes)
         ys = problems.check(
             "decisions", decision_batch, self.two_stage, decisions, omegas
         )
         problems.raise_any()
-        (costs,), troubles = self._run("costs", [ys, omegas], progress, fresh=fresh)
-        self._settle(
-            troubles, on_error, lambda i: self._recourse_program(ys[i], omegas[i])
+        found = self._batch.run(CostTask(ys, omegas), progress, fresh)
+        self._record(
+            found,
+            on_error,
+            lambda i: self._transform("recourse", decision=ys[i], outcome=omegas[i]),
         )
-        return costs
+        return found.costs
 
     def rehearse(self, scenarios: Any, outcomes: Any) -> None:
-        """Learn from some cases by which bases the recourse answers.
+        """Find the bases of the recourse on some cases, for all later batches.
 
-        With ``fresh=True`` every batch would find them again. Answers then depend, in
-        their last bits, on what was rehearsed, and on nothing else.
+        With ``fresh=True`` every batch would have to find them again. The last bits of
+        results then depend on these cases, and on nothing else.
 
         Parameters
         ----------
         scenarios : array (n, K, p)
-            Whose decisions are tried on the outcomes.
+            Their decisions are combined with the outcomes.
         outcomes : array (m, p)
         """
-        problems = Problems(f"The data does not fit '{self.two_stage.model.name}'")
-        zetas = problems.check("scenarios", scenario_batch, self.two_stage, scenarios)
-        shares = problems.check("weights", weight_batch, None, zetas)
+        problems = self._new_problems()
+        zetas, shares = self._check_scenarios(problems, scenarios, None)
         omegas = problems.check("outcomes", outcome_batch, self.two_stage, outcomes)
         problems.raise_any()
         self._rehearsal = zetas, omegas
@@ -305,25 +316,24 @@ class Oracle:
         progress: bool = True,
         fresh: bool = False,
     ) -> LossGradient:
-        """Return losses and d loss / d zeta, through the optimal basis.
+        """Return losses and d loss / d zeta, from the optimal basis.
 
-        The loss is that of the decision at hand; with integer variables they are held at
-        the incumbent. One decision can be charged for many outcomes at little cost.
+        The loss is that of the returned decision, with integer variables held at the
+        incumbent. One decision can be evaluated on many outcomes at little cost.
 
         Parameters
         ----------
         scenarios : array (n, K, p)
         outcomes : array (n, p), or (n, M, p)
-            With M outcomes a case, its loss is their mean.
+            With M outcomes per case, the loss is the mean over them.
         outcome_weights : array (n, M), optional
-            Each row summing to 1. Default: 1/M.
+            Each row sums to 1. Default: 1/M.
         weights, on_error, progress, fresh
             As in :meth:`solve`.
         """
         self._check(on_error, gradient=True)
-        problems = Problems(f"The data does not fit '{self.two_stage.model.name}'")
-        zetas = problems.check("scenarios", scenario_batch, self.two_stage, scenarios)
-        shares = problems.check("weights", weight_batch, weights, zetas)
+        problems = self._new_problems()
+        zetas, shares = self._check_scenarios(problems, scenarios, weights)
         many = count_axes(outcomes) == 3
         taken = scenario_batch if many else outcome_batch
         omegas = problems.check("outcomes", taken, self.two_stage, outcomes)
@@ -335,15 +345,14 @@ class Oracle:
                 "outcomes", f"{len(omegas)} cases, but {len(zetas)} of scenarios"
             )
         problems.raise_any()
-        arrays, troubles = self._run(
-            "loss_gradients", [zetas, shares, omegas, parts], progress, fresh=fresh
-        )
-        self._settle(
-            troubles,
+        task = GradientTask(zetas, shares, omegas, parts)
+        found = self._batch.run(task, progress, fresh)
+        failures = self._record(
+            found,
             on_error,
             lambda i: self._search_program(zetas[i], shares[i], omegas[i, 0]),
         )
-        return LossGradient(*arrays)
+        return LossGradient(found.losses, found.gradients, found.smooth, failures)
 
     def _recipe(self, solver: str, options: Mapping[str, Any] | None) -> Recipe:
         if solver == "highs":
@@ -351,16 +360,21 @@ class Oracle:
             return Recipe(solver, check_options(options, basis=True), self._compiled)
         from pyomo_csg.solve.pyomo_solvers.appsi_solvers import SolverKind
 
-        SolverKind(solver, options)  # refuses what is not there
+        SolverKind(solver, options)  # raises if it is not available
         model = cloudpickle.dumps(self.two_stage.model)
         return Recipe(solver, dict(options or {}), model=model)
 
     def _check(self, on_error: str, gradient: bool = False) -> None:
-        """Refuse, before anything is solved, what can be refused."""
+        """Raise before anything is solved if an argument cannot be used."""
         if not is_one_of(on_error, ("raise", "record")):
             raise DataError(
                 "Unknown way with errors",
                 [f"on_error is {on_error!r}; give 'raise' or 'record'"],
+            )
+        if gradient and self._compiled is None:
+            raise ModelError(
+                f"Solver '{self._settings[0]}' gives no gradient",
+                ["gradients are read off the optimal basis; use solver='highs'"],
             )
         if gradient and self._compiled is not None and self._compiled.quadratic:
             raise ModelError(
@@ -369,7 +383,7 @@ class Oracle:
             )
 
     def _refuse_pessimism(self) -> None:
-        """Refuse a model whose optimal decisions are not a face of a polyhedron."""
+        """Raise if the optimal decisions are not a face of a polyhedron."""
         found = ""
         if self._compiled is None:
             found = "it is solved by another solver; use solver='highs'"
@@ -381,37 +395,40 @@ class Oracle:
             subject = f"'{self.two_stage.model.name}' has no pessimistic loss here"
             raise ModelError(subject, [found])
 
-    def _sets(self, scenarios: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return scenarios (n, K, p) and weights (n, K), checked."""
-        if weights is None and self._is_sound(scenarios, 3):
-            cases, count, _ = scenarios.shape
-            return scenarios.copy(), shared(_equal(count), (cases,))
-        problems = Problems(f"The data does not fit '{self.two_stage.model.name}'")
-        zetas = problems.check("scenarios", scenario_batch, self.two_stage, scenarios)
-        shares = problems.check("weights", weight_batch, weights, zetas)
-        problems.raise_any()
-        return zetas, shares
+    def _new_problems(self) -> Problems:
+        return Problems(f"The data does not fit '{self.two_stage.model.name}'")
 
-    def _pairs(self, scenarios: Any, weights: Any, outcomes: Any) -> tuple:
-        """Return scenarios (n, K, p), weights (n, K) and outcomes (n, p), checked."""
+    def _check_scenarios(
+        self, problems: Problems, scenarios: Any, weights: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return scenarios (n, K, p) and weights (n, K), or note their problems."""
+        zetas = problems.check("scenarios", scenario_batch, self.two_stage, scenarios)
+        return zetas, problems.check("weights", weight_batch, weights, zetas)
+
+    def _check_cases(
+        self, scenarios: Any, weights: Any, *outcomes: Any
+    ) -> tuple[np.ndarray, ...]:
+        """Return scenarios (n, K, p), weights (n, K) and any outcomes (n, p), validated."""
         if (
             weights is None
-            and self._is_sound(outcomes, 2)
+            and all(self._is_sound(omegas, 2) for omegas in outcomes)
             and self._is_sound(scenarios, 3)
-            and len(scenarios) == len(outcomes)
+            and all(len(scenarios) == len(omegas) for omegas in outcomes)
         ):
-            return *self._sets(scenarios, None), outcomes.copy()
-        problems = Problems(f"The data does not fit '{self.two_stage.model.name}'")
-        zetas = problems.check("scenarios", scenario_batch, self.two_stage, scenarios)
-        shares = problems.check("weights", weight_batch, weights, zetas)
-        omegas = problems.check(
-            "outcomes", outcome_batch, self.two_stage, outcomes, zetas
-        )
+            cases, count, _ = scenarios.shape
+            shares = shared(_equal_weights(count), (cases,))
+            return scenarios.copy(), shares, *(omegas.copy() for omegas in outcomes)
+        problems = self._new_problems()
+        zetas, shares = self._check_scenarios(problems, scenarios, weights)
+        checked = [
+            problems.check("outcomes", outcome_batch, self.two_stage, omegas, zetas)
+            for omegas in outcomes
+        ]
         problems.raise_any()
-        return zetas, shares, omegas
+        return zetas, shares, *checked
 
     def _is_sound(self, numbers: Any, axes: int) -> bool:
-        """Say at little cost of what may be floats (..., p) already if all are good."""
+        """Whether values are an array of valid floats (..., p) already; a quick check."""
         return (
             type(numbers) is np.ndarray
             and numbers.dtype == np.float64
@@ -421,55 +438,44 @@ class Oracle:
             and bool(((numbers > self._low) & (numbers < self._high)).all())
         )
 
-    def _run(
-        self, method: str, arrays: list[np.ndarray], progress: bool, **constants: Any
-    ) -> Any:
-        start = time.perf_counter()
-        try:
-            return self._batch.run(method, arrays, progress, **constants)
-        finally:
-            self._batch.count_seconds(time.perf_counter() - start)
-
-    def _settle(
-        self, troubles: dict[int, Any], on_error: str, program: Callable[[int], Any]
-    ) -> None:
-        """Raise the first trouble, or keep all."""
-        # Not read again: another thread's batch may put its own in their place.
-        self.failures = failures = [
+    def _record(
+        self, result: Result, on_error: str, program: Callable[[int], Any]
+    ) -> tuple[SolveError, ...]:
+        """Return the failures of a result; raise the first if ``on_error='raise'``."""
+        failures = tuple(
             SolveError(i, trouble.status, trouble.detail, partial(program, i))
-            for i, trouble in sorted(troubles.items())
-        ]
+            for i, trouble in sorted(result.troubles.items())
+        )
+        self._last.failures = failures
         if failures and on_error == "raise":
             raise failures[0]
+        return failures
 
-    def _audit(
-        self, losses: np.ndarray, unique: np.ndarray, pairs: list[np.ndarray]
-    ) -> None:
-        """Compare with l_opt where no certificate says that it is the same."""
-        solved = ~np.isnan(losses)
-        cases = np.flatnonzero(solved & ~unique)[:_AUDITED]
+    def _audit(self, found: LossResult, task: LossTask, has_keys: bool) -> Audit:
+        """Compare with l_opt in cases whose decision is not proven to be unique."""
+        solved = ~np.isnan(found.losses)
+        cases = np.flatnonzero(solved & ~found.unique)[:_AUDITED]
         worst = 0.0
         if len(cases):
-            arrays = [array[cases] for array in pairs]
-            (exact, _), _ = self._run("losses", arrays, False, kind="optimistic")
-            apart = (losses[cases] - exact) / np.maximum(1, np.abs(exact))
+            part = task.take(cases)
+            keys = part.keys if has_keys else np.arange(len(cases))
+            exact = self._batch.run(replace(part, keys=keys, kind="optimistic")).losses
+            apart = (found.losses[cases] - exact) / np.maximum(1, np.abs(exact))
             worst = float(np.nanmax(apart, initial=0.0))
-        self.audit = Audit(int((solved & unique).sum()), len(cases), worst)
+        return Audit(int((solved & found.unique).sum()), len(cases), worst)
 
     def _saa_program(self, zetas: np.ndarray, shares: np.ndarray) -> Any:
-        return self._transformed("extensive_form", scenarios=zetas, weights=shares)
+        return self._transform("extensive_form", scenarios=zetas, weights=shares)
 
     def _search_program(
         self, zetas: np.ndarray, shares: np.ndarray, omega: np.ndarray
     ) -> Any:
-        """The search, or zeta-SAA itself where that has no optimum."""
-        (_, values, *_), troubles = self._run(
-            "solve", [zetas[None], shares[None]], False, gradient=False
-        )
-        if troubles:
+        """Return Opt-Search, or zeta-SAA itself if that could not be solved."""
+        found = self._batch.run(SolveTask(zetas[None], shares[None], np.arange(1)))
+        if found.troubles:
             return self._saa_program(zetas, shares)
-        value = self._sense * values[0]
-        return self._transformed(
+        value = self._sense * found.values[0]
+        return self._transform(
             "opt_search",
             scenarios=zetas,
             weights=shares,
@@ -477,10 +483,7 @@ class Oracle:
             optimal_value=value,
         )
 
-    def _recourse_program(self, y: np.ndarray, omega: np.ndarray) -> Any:
-        return self._transformed("recourse", decision=y, outcome=omega)
-
-    def _transformed(self, name: str, **options: Any) -> Any:
+    def _transform(self, name: str, **options: Any) -> Any:
         return TransformationFactory(f"csg.{name}").create_using(
             self.two_stage.model, **options
         )
@@ -496,7 +499,7 @@ def _unpickled(
 
 
 def _problems(solver: Any, executor: Any, workers: Any, options: Any) -> list[str]:
-    """Say what is wrong with what programs are to be solved by."""
+    """Return the problems of the settings."""
     problems = whole_problems(workers=workers)
     if not isinstance(solver, str):
         problems.append(
@@ -521,23 +524,23 @@ def _is_executor(executor: Any) -> bool:
 
 
 @lru_cache
-def _equal(count: int) -> np.ndarray:
+def _equal_weights(count: int) -> np.ndarray:
     """Return equal weights (count,)."""
     return np.full(count, 1 / count)
 
 
-def _named(keys: Any, zetas: np.ndarray) -> list[np.ndarray]:
-    """Return the names of cases (n,), if there are any, or raise a DataError."""
+def _keys(keys: Any, count: int, fresh: bool) -> np.ndarray | None:
+    """Return the keys of cases (n,): as given, or their positions unless ``fresh``."""
     if keys is None:
-        return []
+        return None if fresh else np.arange(count)
     try:
         names = np.asarray(keys)
     except ValueError:
         names = np.asarray(keys, dtype=object)
-    if names.shape != (len(zetas),) or names.dtype.kind not in "iu":
+    if names.shape != (count,) or names.dtype.kind not in "iu":
         found = (
             f"keys: an array of shape {names.shape} and type {names.dtype} was given; "
-            f"expected a whole number for each of {len(zetas)} cases"
+            f"expected a whole number for each of {count} cases"
         )
         raise DataError("The keys do not fit the cases", [found])
-    return [names]
+    return names

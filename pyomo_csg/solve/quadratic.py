@@ -11,7 +11,13 @@ from scipy import sparse
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, evaluate
 from pyomo_csg.solve.compile.compiler import CompiledModel, hessian_matrix, is_positive
-from pyomo_csg.solve.engine import Found, SolveContext, SolverTrouble, Troubles
+from pyomo_csg.solve.engine import (
+    Found,
+    SolveContext,
+    Solved,
+    SolverTrouble,
+    Troubles,
+)
 from pyomo_csg.solve.lp.face_search import SearchLayout
 from pyomo_csg.solve.lp.highs_program import EXACT_OPTIONS, status_trouble
 
@@ -146,6 +152,22 @@ class QuadraticSolver:
         curvature = np.linalg.eigvalsh(own[:n1, :n1].toarray()) if n1 else np.ones(1)
         unique = bool(curvature.min() > _CURVED)
         return Found(x, _cost(arrays, hessian, x), unique=unique)
+
+    def solve_many(
+        self,
+        blocks: Blocks,
+        weights: np.ndarray,
+        keys: np.ndarray | None = None,
+        certify: bool = True,
+    ) -> Solved:
+        """Solve one case after the other, for blocks with two leading axes."""
+        solved = Solved.nothing(len(weights), self._layout.n1)
+        for i in range(len(weights)):
+            try:
+                solved.put(i, self.solve(blocks[i], weights[i]))
+            except SolverTrouble as trouble:
+                solved.troubles[i] = trouble
+        return solved
 
     def search(
         self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks

@@ -1,16 +1,18 @@
-"""What the oracle answers."""
+"""Results of the oracle."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from pyomo_csg.errors import SolveError
+
 
 @dataclass(frozen=True)
 class Solution:
-    """Decisions of zeta-SAA: optimal, or the best that a limit left time to find.
+    """Decisions of zeta-SAA: optimal, or the incumbent when a limit was reached.
 
     Attributes
     ----------
@@ -19,15 +21,17 @@ class Solution:
     value : float, or array (n,)
         In the model's own sense.
     status : str, or array (n,) of str
-        ``'optimal'``, or what was wrong where ``on_error='record'``.
+        ``'optimal'``, or the solver's status where ``on_error='record'``.
     gradient : array (K, p), or (n, K, p), or None
-        Of the value with respect to the scenarios, where it was asked for.
+        Of the value with respect to the scenarios, with ``gradient=True``.
     smooth : bool, or array (n,) of bool, or None
-        Whether the gradient is the only one; as in :class:`LossGradient`.
+        Whether the gradient is unique; as in :class:`LossGradient`.
     bound : float, or array (n,)
-        What no decision does better than, as far as it is proven, in the model's own
-        sense. It is the value, but for integer programs that were solved up to a gap
-        or a limit only. After a limit it may be known where no decision is.
+        The proven bound, in the model's own sense. It equals the value except for integer
+        programs solved to a gap or a limit. After a limit there may be a bound without
+        a decision.
+    failures : tuple of SolveError
+        The cases that could not be solved, where ``on_error='record'``.
     """
 
     decision: np.ndarray
@@ -36,38 +40,42 @@ class Solution:
     gradient: np.ndarray | None = None
     smooth: Any = None
     bound: Any = None
+    failures: Any = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True)
 class LossGradient:
-    """Losses and how they move with the scenarios.
+    """Losses and their gradients with respect to the scenarios.
 
     Attributes
     ----------
     loss : array (n,)
     gradient : array (n, K, p)
     smooth : array (n,) of bool
-        False where the loss has a kink (a basis that is degenerate, or a decision that is
-        not unique); the gradient is then one element of the generalised gradient.
+        False where the loss has a kink (a degenerate basis, or a decision that is not
+        unique); the gradient is then one element of the generalized gradient.
+    failures : tuple of SolveError
+        The cases that could not be solved, where ``on_error='record'``.
     """
 
     loss: np.ndarray
     gradient: np.ndarray
     smooth: np.ndarray
+    failures: tuple[SolveError, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True)
 class Audit:
-    """How far the cost of the decision at hand is above l_opt.
+    """How far the cost of the returned decision is above l_opt.
 
     Attributes
     ----------
     certified : int
-        Cases whose decision is unique, by its duals: the two are equal.
+        Cases whose duals prove a unique decision, so that the two are equal.
     cases : int
-        Others, on which the two were compared.
+        Other cases, on which the two were compared.
     worst : float
-        How far they were apart there, relative to max(1, abs(l_opt)).
+        The largest difference on those, relative to max(1, abs(l_opt)).
     """
 
     certified: int

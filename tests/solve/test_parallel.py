@@ -118,7 +118,7 @@ def test_cases_that_kill_every_worker_of_dask_end_in_an_error(cases, dask):
 
 def _deadly_for(zeta, *arguments):
     """Kill this process if these scenarios are among those of a chunk."""
-    if (arguments[2][0] == zeta).all(axis=(1, 2)).any():
+    if (arguments[1].scenarios == zeta).all(axis=(1, 2)).any():
         os.kill(os.getpid(), signal.SIGKILL)
     return batches.work(*arguments)
 

@@ -163,7 +163,7 @@ class Direct:
             progress=False,
             fresh=True,
         )
-        self.failed += len(self._oracle.failures)
+        self.failed += len(found.failures)
         unit = self._task.cost_scale
         losses = torch.as_tensor(np.nan_to_num(found.loss) / unit)
         slopes = torch.as_tensor(np.nan_to_num(found.gradient) / unit)

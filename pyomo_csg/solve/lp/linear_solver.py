@@ -127,7 +127,7 @@ class LinearSolver:
             values,
             values,
             np.zeros(len(x), bool) if duals is None else is_unique(duals),
-            buffer.troubles,
+            troubles=buffer.troubles,
             stack=stack,
             duals=duals,
             bases=bases,

@@ -150,8 +150,17 @@ class IntegerSolver:
             raise troubles[0]
         return found[0]
 
-    def solve_many(self, blocks: Blocks, weights: np.ndarray) -> Solved:
-        """Solve many cases, as :meth:`solve` for blocks with two leading axes."""
+    def solve_many(
+        self,
+        blocks: Blocks,
+        weights: np.ndarray,
+        keys: np.ndarray | None = None,
+        certify: bool = True,
+    ) -> Solved:
+        """Solve many cases, as :meth:`solve` for blocks with two leading axes.
+
+        Integer programs start from no basis, and none is proven to be unique.
+        """
         found, troubles = self._find_optima(self._relax(blocks, weights))
         solved = Solved.nothing(len(weights), self._layout.n1)
         for i, one in found.items():

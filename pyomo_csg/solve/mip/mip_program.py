@@ -12,7 +12,7 @@ import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Layout, Shape, Stack, held_at
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble
-from pyomo_csg.solve.executors import stop_of_thread
+from pyomo_csg.solve.executors import thread_stop_event
 from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.face_search import excess_cost
 from pyomo_csg.solve.lp.highs_program import HighsProgram
@@ -136,7 +136,7 @@ class MipProgram(HighsProgram):
             return None
 
     def _run(self) -> Any:
-        self._stop = stop_of_thread()
+        self._stop = thread_stop_event()
         status = super()._run()
         if self._is_mip:
             self.bound = self.highs.getInfo().mip_dual_bound

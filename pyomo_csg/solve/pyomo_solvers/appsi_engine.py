@@ -1,8 +1,9 @@
-"""An engine that answers one case at a time, made to answer batches."""
+"""The engine for every other solver, through Pyomo's persistent interfaces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,14 @@ from pyomo.core.base.componentuid import ComponentUID
 from pyomo.core.base.transformation import TransformationFactory
 from pyomo.core.expr.numvalue import value
 
-from pyomo_csg.errors import ModelError
-from pyomo_csg.solve.engine import Point, SolverTrouble, Stats, Troubles
+from pyomo_csg.solve.engine import (
+    CostResult,
+    GradientResult,
+    LossResult,
+    SolveResult,
+    SolverTrouble,
+    Stats,
+)
 from pyomo_csg.solve.pyomo_solvers.appsi_programs import (
     PersistentProgram,
     RecourseProgram,
@@ -25,12 +32,21 @@ from pyomo_csg.stages import TwoStageModel
 _MOST_SLACKS = 10
 
 
-class AppsiEngine:
+@dataclass(frozen=True)
+class Point:
+    """An optimal decision of zeta-SAA; its value and bound are to be minimized."""
+
+    decision: np.ndarray
+    value: float
+    bound: float
+
+
+class AppsiSolver:
     """Solves the three programs of a model through Pyomo's persistent interfaces.
 
     The programs are the csg transformations of the model, one for each number of
-    scenarios, built when first asked for and kept, each in a solver of its own. From case
-    to case only the values of mutable Params change.
+    scenarios. Each is built on first use and kept in its own solver; from case to case
+    only the values of mutable Params change.
 
     Parameters
     ----------
@@ -39,8 +55,8 @@ class AppsiEngine:
     solver : str
         ``'appsi_highs'``, ``'appsi_gurobi'``, ``'appsi_ipopt'``, ...
     options : mapping, optional
-        The solver's own, which win over the exact settings that are the default.
-        ``time_limit``, in seconds for one program, goes for every solver.
+        Of the solver; they override the default, exact settings. ``time_limit``, in
+        seconds for one program, works with every solver.
 
     Attributes
     ----------
@@ -49,7 +65,7 @@ class AppsiEngine:
     Raises
     ------
     ModelError
-        If the solver is unknown or not available here; later, if it does not take a
+        If the solver is unknown or not available; later, if it does not accept a
         program of this model.
 
     Notes
@@ -61,7 +77,7 @@ class AppsiEngine:
     --------
     >>> import numpy as np
     >>> from models import newsvendor
-    >>> engine = AppsiEngine(newsvendor.build(), 'appsi_highs')
+    >>> engine = AppsiSolver(newsvendor.build(), 'appsi_highs')
     >>> demands, weights = np.array([[10.0], [14.0], [30.0]]), np.full(3, 1 / 3)
     >>> engine.solve(demands, weights).decision
     array([10.])
@@ -170,47 +186,34 @@ def _has_weights(model: BlockData, weights: np.ndarray) -> bool:
     return weight.mutable or np.allclose(list(weight.values()), weights, 1e-12, 1e-15)
 
 
-class CaseByCase:
-    """Answers batches through an :class:`AppsiEngine`; it has no gradients.
-
-    Parameters
-    ----------
-    model : ConcreteModel
-    solver : str
-    options : mapping
-    """
+class AppsiEngine:
+    """Solves batches case by case with an :class:`AppsiSolver`."""
 
     def __init__(self, model: BlockData, solver: str, options: Mapping[str, Any]):
-        self._engine = AppsiEngine(model, solver, options)
-        self._solver = solver
+        self._solver = AppsiSolver(model, solver, options)
+        self.stats = self._solver.stats
         self._width = len(TwoStageModel(model).first_stage_variables)
-
-    @property
-    def stats(self) -> Stats:
-        """What the engine did."""
-        return self._engine.stats
 
     def solve(
         self,
         scenarios: np.ndarray,
         weights: np.ndarray,
         keys: np.ndarray | None = None,
-        *,
-        gradient: bool,
-        first: int = 0,
-    ) -> tuple[Any, ...]:
-        """As :meth:`HighsEngine.solve`."""
-        if gradient:
-            self._refuse_gradient()
-        points, troubles = _each(
-            len(scenarios), lambda i: self._engine.solve(scenarios[i], weights[i])
-        )
-        missing = np.full(self._width, np.nan)
-        decisions = np.array([missing if p is None else p.decision for p in points])
-        pairs = [(np.nan,) * 2 if p is None else (p.value, p.bound) for p in points]
-        values, bounds = np.array(pairs).T
-        empty = np.full((len(points), 0), np.nan)
-        return decisions, values, bounds, empty, np.zeros(len(points), bool), troubles
+        gradient: bool = False,
+    ) -> SolveResult:
+        """Solve zeta-SAA; keys are not used, and the oracle refuses gradients."""
+        values, bounds = np.full((2, len(weights)), np.nan)
+        decisions = np.full((len(weights), self._width), np.nan)
+        result = SolveResult(decisions, values, bounds)
+        for i in range(len(weights)):
+            try:
+                point = self._solver.solve(scenarios[i], weights[i])
+            except SolverTrouble as trouble:
+                result.troubles[i] = trouble
+            else:
+                decisions[i], values[i] = point.decision, point.value
+                bounds[i] = point.bound
+        return result
 
     def losses(
         self,
@@ -218,44 +221,36 @@ class CaseByCase:
         weights: np.ndarray,
         outcomes: np.ndarray,
         keys: np.ndarray | None = None,
-        *,
-        kind: str,
-        first: int = 0,
-    ) -> tuple[np.ndarray, np.ndarray, Troubles]:
-        """As :meth:`HighsEngine.losses`; nothing is certified."""
-        found, troubles = _each(
-            len(scenarios),
-            lambda i: self._engine.loss(scenarios[i], weights[i], outcomes[i], kind),
-        )
-        losses = np.array([np.nan if loss is None else loss for loss in found])
-        return losses, np.zeros(len(losses), bool), troubles
+        kind: str = "optimistic",
+    ) -> LossResult:
+        """Return losses; no decision is proven to be unique."""
+        losses, unique = np.full(len(weights), np.nan), np.zeros(len(weights), bool)
+        result = LossResult(losses, unique)
+        for i in range(len(weights)):
+            try:
+                losses[i] = self._solver.loss(
+                    scenarios[i], weights[i], outcomes[i], kind
+                )
+            except SolverTrouble as trouble:
+                result.troubles[i] = trouble
+        return result
 
-    def costs(
-        self, decisions: np.ndarray, outcomes: np.ndarray, first: int = 0
-    ) -> tuple[np.ndarray, Troubles]:
-        """As :meth:`HighsEngine.costs`."""
-        found, troubles = _each(
-            len(decisions), lambda i: self._engine.cost(decisions[i], outcomes[i])
-        )
-        return np.array([np.nan if c is None else c for c in found]), troubles
+    def costs(self, decisions: np.ndarray, outcomes: np.ndarray) -> CostResult:
+        """Return h(y) + Q(y, omega)."""
+        result = CostResult(np.full(len(decisions), np.nan))
+        for i in range(len(decisions)):
+            try:
+                result.costs[i] = self._solver.cost(decisions[i], outcomes[i])
+            except SolverTrouble as trouble:
+                result.troubles[i] = trouble
+        return result
 
-    def loss_gradients(self, *_: Any, **__: Any) -> Any:
-        """Refuse: gradients are read off HiGHS's basis."""
-        self._refuse_gradient()
-
-    def _refuse_gradient(self) -> None:
-        raise ModelError(
-            f"Solver '{self._solver}' gives no gradient",
-            ["gradients are read off the optimal basis; use solver='highs'"],
-        )
-
-
-def _each(count: int, answer: Callable[[int], Any]) -> tuple[list[Any], Troubles]:
-    answers: list[Any] = [None] * count
-    troubles: Troubles = {}
-    for i in range(count):
-        try:
-            answers[i] = answer(i)
-        except SolverTrouble as trouble:
-            troubles[i] = trouble
-    return answers, troubles
+    def gradients(
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray,
+        outcomes: np.ndarray,
+        outcome_weights: np.ndarray,
+    ) -> GradientResult:
+        """Gradients need HiGHS's basis; the oracle refuses them before."""
+        raise NotImplementedError

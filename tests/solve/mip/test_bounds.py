@@ -64,7 +64,7 @@ def test_limit_returns_incumbent_and_bound(method):
     assert found.troubles[0].status == "solution limit"
     assert found.bounds[0] < exact.found.value - 1 <= found.values[0]
     engine = HighsEngine(stopped.compiled, {})
-    costs, _ = engine.costs(np.repeat(found.decisions, 6, axis=0), demands)
+    costs = engine.costs(np.repeat(found.decisions, 6, axis=0), demands).costs
     assert costs.mean() <= found.values[0] + 1e-6  # it is feasible
 
 
@@ -109,7 +109,7 @@ def test_no_loss_from_a_program_that_was_stopped():
 
 
 def test_only_the_last_used_solvers_are_kept(monkeypatch):
-    monkeypatch.setattr(highs_engine, "_MOST_STRATEGIES", 3)
+    monkeypatch.setattr(highs_engine, "_MOST_SOLVERS", 3)
     for model in (cep1.build(), integers()):
         engine = HighsEngine(compile_model(csg.TwoStageModel(model)), {})
         oracle = csg.Oracle(model)
@@ -118,6 +118,6 @@ def test_only_the_last_used_solvers_are_kept(monkeypatch):
                 scenarios(model, count)[None],
                 np.full((1, count), 1 / count),
             )
-            values = engine.solve(zetas, weights, gradient=False)[1]
+            values = engine.solve(zetas, weights).values
             assert oracle.solve(zetas).value == pytest.approx(values)
-        assert list(engine._strategies) == [5, 1, 2]
+        assert list(engine._solvers) == [5, 1, 2]
