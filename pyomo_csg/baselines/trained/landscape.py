@@ -1,4 +1,4 @@
-"""The landscape surrogate of Zharmagambetov et al.: one scenario, by a learned loss."""
+"""LandscapeSurrogate (Zharmagambetov et al.): one scenario, trained on a learned loss."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from pyomo_csg.learn.config import FitConfig, read_config
 from pyomo_csg.policy.fit import fit
 
 
+_TRAINING_SETTINGS = ("solver", "workers", "executor")
+
+
 class LandscapeSurrogate(Baseline):
-    """One scenario a context, by a network that follows a learned loss.
+    """Solve on one scenario from a network that minimizes a learned loss.
 
     Zharmagambetov et al. (2023), Landscape surrogate: learning decision losses for
     mathematical optimization under partial information. It is dynamic PCSG with one
@@ -34,31 +37,29 @@ class LandscapeSurrogate(Baseline):
 
     Parameters
     ----------
-    model, data, context, seed
+    model, data, **settings
         As in :class:`Baseline`.
     network
         As in :func:`pyomo_csg.fit`.
     config : FitConfig or dict, optional
-        Settings; its kernel and units are not looked at.
+        Settings of the fit; its kernel and units are ignored.
     progress : bool
-        Whether to draw bars.
-    **settings
-        ``solver``, ``options``, ``workers`` and ``executor`` of the oracle.
+        Whether to show progress bars.
 
     Attributes
     ----------
     policy : Policy
-        What was learned; it can be saved, and tells how it was learned.
+        The fitted policy, which can be saved.
 
     Examples
     --------
     >>> import pyomo_csg as csg
     >>> from models import newsvendor
     >>> quick = csg.FitConfig(mmd_epochs=5, loss_epochs=5, task_epochs=2, rounds=1)
-    >>> rival = csg.baselines.LandscapeSurrogate(
+    >>> baseline = csg.baselines.LandscapeSurrogate(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), config=quick, progress=False
     ... )
-    >>> rival.scenarios([0.0, 0.0]).shape
+    >>> baseline.scenarios([0.0, 0.0]).shape
     (1, 1)
     """
 
@@ -69,15 +70,14 @@ class LandscapeSurrogate(Baseline):
         model: BlockData,
         data: Any,
         *,
-        context: Any = None,
-        seed: int = 0,
         network: Any = None,
         config: FitConfig | dict[str, Any] | None = None,
         progress: bool = True,
         **settings: Any,
     ):
-        super().__init__(model, data, context=context, seed=seed, **settings)
-        settings.pop("options", None)  # they are for decisions
+        super().__init__(model, data, **settings)
+        # Solver options are for decisions, not for training.
+        oracle = {k: v for k, v in settings.items() if k in _TRAINING_SETTINGS}
         self.policy = fit(
             model,
             (self.history.contexts, self.history.outcomes),
@@ -90,7 +90,7 @@ class LandscapeSurrogate(Baseline):
             ),
             seed=self.seed,
             progress=progress,
-            **settings,
+            **oracle,
         )
 
     def _generate_scenarios(
@@ -100,5 +100,5 @@ class LandscapeSurrogate(Baseline):
 
 
 def _product(one: Tensor, other: Tensor) -> Tensor:
-    """Return a'b for all pairs (..., m, n): its MMD compares means."""
+    """Return the linear kernel (..., m, n), whose MMD compares means."""
     return one @ other.mT

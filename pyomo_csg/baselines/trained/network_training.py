@@ -1,4 +1,4 @@
-"""What trained rivals share: numbers of a context, and the training of one network."""
+"""Training of one network on rows of a history, and its standardized inputs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,9 @@ Call = Callable[..., Tensor]
 
 
 class Features:
-    """Numbers of contexts in standard deviations from the mean of a history.
+    """Standardized context features (n, f); ``count`` is f.
 
-    Of panels: each number's mean, spread and last value.
-
-    Parameters
-    ----------
-    contexts : array (n, d) or (n, W, d)
-        Of the history.
-
-    Attributes
-    ----------
-    count : int
-        How many numbers a context has: f.
+    A panel's features are the mean, standard deviation and last value of each column.
     """
 
     def __init__(self, contexts: np.ndarray):
@@ -39,22 +29,12 @@ class Features:
         self.count = features.shape[1]
 
     def __call__(self, contexts: np.ndarray) -> np.ndarray:
-        """Return numbers (n, f)."""
+        """Return the features (n, f) of contexts."""
         return (context_features(contexts) - self._center) / self._spread
 
 
 class Training:
-    """One way to train networks on rows of some data.
-
-    Parameters
-    ----------
-    rows : int
-        How many there are.
-    schedule : Schedule
-    rng : Generator
-        Of the rows' order.
-    log : TrainingLog
-    """
+    """Trains networks on a number of rows, in an order drawn from ``rng``."""
 
     def __init__(
         self, rows: int, schedule: Schedule, rng: np.random.Generator, log: TrainingLog
@@ -68,15 +48,9 @@ class Training:
         network: nn.Module,
         loss: Callable[[Call, Tensor], Tensor],
     ) -> nn.Module:
-        """Return a network trained on; the one given stays as it is.
+        """Return a trained copy of a network.
 
-        Parameters
-        ----------
-        stage : str
-            Names the bar.
-        network : Module
-        loss : callable
-            From the network, to be called, and rows (B,) to a number.
+        ``loss`` takes the network, as a function, and rows (B,), and returns a scalar.
         """
         ensemble = Ensemble([network])
 

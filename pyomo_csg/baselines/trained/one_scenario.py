@@ -1,4 +1,4 @@
-"""One scenario from a simple map of the context, as Homem-de-Mello et al. fit it."""
+"""OneScenario (Homem-de-Mello et al.): one scenario from a simple map of the context."""
 
 from __future__ import annotations
 
@@ -19,57 +19,54 @@ from pyomo_csg.validation import whole_problems
 _FIRST_STEP = 0.5  # of the simplex, in standard deviations of the outcomes
 _TOLERANCE = 1e-4  # in standard deviations of the outcomes, and of the costs
 
-# Numbers (f, p) to fit, the design (rows, f) that they are multiplied with, the rows.
+# Coefficients (f, p) to fit, the design (rows, f) that multiplies them, and the rows.
 Part = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class OneScenario(Baseline):
-    """One scenario a context, whose map is fitted on what decisions then cost.
+    """Solve on one scenario from a map that is fitted to the costs of decisions.
 
     Homem-de-Mello et al. (2024), Forecasting outside the box: application-driven optimal
     pointwise forecasts for stochastic optimization. The scenario is either linear in the
-    context, B x + b, or the same for all contexts in a leaf of a regression tree, moved
-    to the Params' domains where it leaves them. It starts at the least-squares fit, and
-    Nelder and Mead's simplex then lowers the mean cost of the decisions, as they did.
+    context, B x + b, or constant in each leaf of a regression tree, projected to the
+    Params' domains. The search starts at the least-squares fit and minimizes the mean
+    cost of the decisions by the simplex method of Nelder and Mead, as in the paper.
 
     Parameters
     ----------
-    model, data, context, seed
+    model, data, **settings
         As in :class:`Baseline`.
     map : {'linear', 'tree'}
-        A linear map has p (d + 1) numbers to search at once. A tree's leaves, p numbers
-        each, are searched one by one, and a leaf needs one program an evaluation.
+        A linear map has p (d + 1) coefficients, searched at once. The leaves of a tree
+        have p each and are searched one by one, with one program per evaluation.
     evaluations : int
-        The most that a search, of a linear map or of a leaf, may evaluate the mean cost
-        once it is known at the start.
+        Maximum evaluations of the mean cost in a search, of a linear map or of a leaf.
     pairs : int
-        How many pairs the mean is taken over at most: drawn once, at random.
+        Maximum number of rows in the mean cost: drawn once, at random.
     leaf : int
-        The fewest pairs in a leaf of the tree.
+        Minimum number of rows in a leaf.
     progress : bool
-        Whether to draw bars.
-    **settings
-        ``solver``, ``options``, ``workers`` and ``executor`` of the oracle.
+        Whether to show progress bars.
 
     Attributes
     ----------
     losses : tuple of float
-        The mean cost, on the pairs of the search, at the start and at the end.
+        The mean cost on the rows of the search, before and after.
 
     Notes
     -----
-    Theirs is also piecewise linear in the leaves of a tree; here a leaf has one scenario.
-    A simplex that has stopped starts anew where it is until that gains nothing. Contexts
-    that are panels are told by each number's mean, spread and last value.
+    The paper also has maps that are linear in each leaf of a tree. The simplex is
+    restarted where it stopped until that gains nothing. A panel's features are the mean,
+    standard deviation and last value of each column.
 
     Examples
     --------
     >>> import pyomo_csg as csg
     >>> from models import newsvendor
-    >>> rival = csg.baselines.OneScenario(
+    >>> baseline = csg.baselines.OneScenario(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), map="tree", progress=False
     ... )
-    >>> rival.scenarios([0.0, 0.0]).shape, rival.losses[1] < rival.losses[0]
+    >>> baseline.scenarios([0.0, 0.0]).shape, baseline.losses[1] < baseline.losses[0]
     ((1, 1), True)
     """
 
@@ -78,8 +75,6 @@ class OneScenario(Baseline):
         model: BlockData,
         data: Any,
         *,
-        context: Any = None,
-        seed: int = 0,
         map: str = "linear",
         evaluations: int = 1000,
         pairs: int = 200,
@@ -91,7 +86,7 @@ class OneScenario(Baseline):
         if map not in ("linear", "tree"):
             problems.append(f"map is {map!r}; give 'linear' or 'tree'")
         self._raise_problems(*problems)
-        super().__init__(model, data, context=context, seed=seed, **settings)
+        super().__init__(model, data, **settings)
         self.name = f"one scenario, {map}"
         self._evaluations, self._pairs = int(evaluations), int(pairs)
         self._unit = standard_spread(self.history.outcomes)
@@ -111,7 +106,7 @@ class OneScenario(Baseline):
         return zetas[:, None], np.ones((len(contexts), 1))
 
     def _search(self, features: np.ndarray, log: TrainingLog) -> tuple[float, float]:
-        """Fit the parts of the map, one by one, and return the losses before and after."""
+        """Fit the parts of the map and return the losses before and after."""
         rng = np.random.default_rng(self.seed)
         parts = self._map.parts(features)
         sums, count = np.zeros(2), 0
@@ -127,16 +122,13 @@ class OneScenario(Baseline):
     def _fit(
         self, numbers: np.ndarray, design: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
-        """Move numbers (f, p), in place, to where decisions on design @ numbers cost less.
-
-        Returns the mean cost before and after.
-        """
+        """Fit coefficients (f, p) in place, and return the mean costs before and after."""
         costs = self._costs(design @ numbers, rows)
         known = np.isfinite(costs)
         if not known.any():
             self._raise_problems(
-                f"none of {len(rows)} pairs has an answer once decisions are made on the "
-                "least-squares scenario; give the model complete recourse"
+                f"no decision on the least-squares scenario has a cost on any of "
+                f"{len(rows)} pairs; give the model complete recourse"
             )
         rows, design = rows[known], design[known]
         scale = costs[known].std() or 1.0
@@ -151,9 +143,9 @@ class OneScenario(Baseline):
         return np.array([costs[known].mean(), least * scale])
 
     def _costs(self, zetas: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return what decisions on scenarios (rows, p) cost; NaN where that has no answer.
+        """Return the costs (rows,) of decisions on scenarios (rows, p), or NaN.
 
-        A scenario that comes many times, as in a leaf, is solved once.
+        Equal scenarios, as in a leaf, are solved once.
         """
         how: Any = {"on_error": "record", "progress": False}
         distinct, which = np.unique(self._project(zetas), axis=0, return_inverse=True)
@@ -167,18 +159,7 @@ class OneScenario(Baseline):
 
 
 class LinearMap:
-    """B x + b, by least squares.
-
-    Parameters
-    ----------
-    features : array (n, f)
-    outcomes : array (n, p)
-
-    Attributes
-    ----------
-    numbers : array (1 + f, p)
-        b, then the transpose of B.
-    """
+    """B x + b; ``numbers`` (1 + f, p) are b and the transpose of B, by least squares."""
 
     def __init__(self, features: np.ndarray, outcomes: np.ndarray):
         self.numbers = np.linalg.lstsq(_with_one(features), outcomes, rcond=None)[0]
@@ -188,25 +169,12 @@ class LinearMap:
         return _with_one(features) @ self.numbers
 
     def parts(self, features: np.ndarray) -> list[Part]:
-        """Return what is to be fitted: all numbers at once."""
+        """Return one part: all coefficients at once."""
         return [(self.numbers, _with_one(features), np.arange(len(features)))]
 
 
 class LeafMap:
-    """The mean of a regression tree's leaf.
-
-    Parameters
-    ----------
-    features : array (n, f)
-    outcomes : array (n, p)
-    leaf : int
-        The fewest rows in a leaf.
-    seed : int
-
-    Attributes
-    ----------
-    numbers : array (nodes, p)
-    """
+    """One scenario per leaf of a regression tree; ``numbers`` are (nodes, p)."""
 
     def __init__(
         self, features: np.ndarray, outcomes: np.ndarray, leaf: int, seed: int
@@ -220,7 +188,7 @@ class LeafMap:
         return self.numbers[self._tree.apply(features)]
 
     def parts(self, features: np.ndarray) -> list[Part]:
-        """Return what is to be fitted: the numbers of each leaf."""
+        """Return one part per leaf."""
         leaves = self._tree.apply(features)
         rows = {leaf: np.flatnonzero(leaves == leaf) for leaf in np.unique(leaves)}
         return [
@@ -236,9 +204,9 @@ def _with_one(features: np.ndarray) -> np.ndarray:
 def simplex(
     loss: Callable[[np.ndarray], float], start: np.ndarray, evaluations: int
 ) -> tuple[np.ndarray, float]:
-    """Return where Nelder and Mead's simplex finds a loss least, and the loss there.
+    """Return the minimizer and minimum that Nelder and Mead's simplex finds.
 
-    It starts anew where it stopped until that gains nothing, or evaluations are spent.
+    It restarts where it stopped until that gains nothing or evaluations run out.
     """
     best, least, left, step = start, np.inf, evaluations, _FIRST_STEP
     while left > 0:
@@ -248,7 +216,7 @@ def simplex(
             method="Nelder-Mead",
             options={
                 "initial_simplex": best + step * np.eye(len(best) + 1, len(best), -1),
-                "adaptive": len(best) > 1,  # else it would shrink to a point
+                "adaptive": len(best) > 1,  # in one dimension it would collapse
                 "maxfev": left,
                 "xatol": _TOLERANCE,
                 "fatol": _TOLERANCE,

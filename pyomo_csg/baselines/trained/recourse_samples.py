@@ -1,4 +1,4 @@
-"""Decisions in contexts, and what recourse to the outcomes that are likely then costs."""
+"""Sampled decisions with their expected recourse costs: the labels of Neur2SP."""
 
 from __future__ import annotations
 
@@ -16,22 +16,17 @@ from pyomo_csg.stages import TwoStageModel
 
 logger = logging.getLogger(__name__)
 
-_COUNTS = (1, 3, 10)  # of outcomes that the first decisions are optimal for
-_BEYOND = 0.25  # how far beyond two of them others lie, in their distance
-_NEAR = 2  # the larger, the more decisions are near the first ones
+_COUNTS = (1, 3, 10)  # outcomes of the programs that give the optimal decisions
+_BEYOND = 0.25  # how far samples lie beyond two of these, relative to their distance
+_NEAR = 2  # larger values keep more samples near the optimal decisions
 
 
 @dataclass(frozen=True, eq=False)
 class RecourseSamples:
-    """What a network for the expected recourse cost learns from.
+    """Labels for a network that predicts expected recourse costs.
 
-    Attributes
-    ----------
-    rows : array (m,)
-        Whose context it is, by its place in the history.
-    decisions : array (m, s)
-    costs : array (m,)
-        Of the recourse, lower being better whatever the model's sense.
+    ``rows`` (m,) are the rows of the history with the contexts, ``decisions`` (m, s) and
+    ``costs`` (m,) the expected recourse costs, lower being better.
     """
 
     rows: np.ndarray
@@ -43,21 +38,10 @@ class RecourseSamples:
 
 
 class Sampler:
-    """Draws decisions around those that are optimal for some outcomes of a history.
+    """Samples decisions around those that are optimal for a few outcomes of a history.
 
-    Parameters
-    ----------
-    oracle : Oracle
-    history : History
-    decisions : int
-        About how many of the latter there are.
-    seed : int
-
-    Attributes
-    ----------
-    optimal : array (J, s)
-    bounds : array (2, s)
-        The least and the most of each variable in them.
+    ``optimal`` (J, s) are these decisions, about as many as asked for, and ``bounds``
+    (2, s) their range.
     """
 
     def __init__(self, oracle: Oracle, history: History, decisions: int, seed: int):
@@ -67,12 +51,12 @@ class Sampler:
         self.bounds = np.stack([self.optimal.min(axis=0), self.optimal.max(axis=0)])
 
     def draw(self, count: int, outcomes: int, progress: bool) -> RecourseSamples:
-        """Return about so many samples, each a mean over so many outcomes.
+        """Return up to ``count`` samples, each a mean over a number of outcomes.
 
-        Decisions without recourse to some outcome are left out, and counted in the log.
+        Decisions without recourse to some outcome are dropped, with a warning.
         """
         rows = self._rng.integers(len(self._history), size=count)
-        ys = self._around(count)
+        ys = self._sample_decisions(count)
         costs = self.costs(rows, ys, outcomes, progress)
         known = np.isfinite(costs)
         missing = count - int(known.sum())
@@ -84,8 +68,8 @@ class Sampler:
             raise DataError("Cannot sample the recourse", [found])
         if missing:
             logger.warning(
-                "%d of %d sampled decisions have no recourse to some outcome and are left "
-                "out",
+                "%d of %d sampled decisions have no recourse to some outcome and are "
+                "dropped",
                 missing,
                 count,
             )
@@ -94,15 +78,12 @@ class Sampler:
     def costs(
         self, rows: np.ndarray, ys: np.ndarray, count: int, progress: bool
     ) -> np.ndarray:
-        """Return mean recourse costs (m,) of decisions (m, s) after the rows' contexts.
-
-        Outcomes are drawn as a forest weights them.
-        """
+        """Return mean recourse costs (m,) of decisions (m, s), over a forest's outcomes."""
         history = self._history
         forest = forest_weights(
             history.contexts, history.outcomes, np.arange(len(history)), self._seed
         )
-        drawn = history.outcomes[evenly(forest[rows], count, self._rng)]
+        drawn = history.outcomes[systematic_sample(forest[rows], count, self._rng)]
         costs = self._oracle.cost(
             np.repeat(ys, count, axis=0),
             drawn.reshape(len(rows) * count, -1),
@@ -113,7 +94,7 @@ class Sampler:
         return means - first_stage_costs(self._oracle.two_stage, ys)
 
     def _optimal_decisions(self, count: int) -> np.ndarray:
-        """Return the optimal decisions of programs on a few outcomes, so many of a size."""
+        """Return optimal decisions of ``count`` programs for each number of outcomes."""
         decisions = np.concatenate(
             [
                 self._oracle.solve(
@@ -135,28 +116,28 @@ class Sampler:
             raise DataError("Cannot sample decisions", [found])
         return decisions[solved]
 
-    def _around(self, count: int) -> np.ndarray:
-        """Return decisions (count, s): most near the optimal ones, some all over.
+    def _sample_decisions(self, count: int) -> np.ndarray:
+        """Return decisions (count, s): most near the optimal ones, some far away.
 
-        Each lies between two others, or a little beyond, and is then moved part of the way
-        to a point within the bounds: else nobody would know that it is dear to leave the
-        good decisions.
+        Each lies on the line through two optimal ones and is then moved toward a random
+        point within the bounds. The network must also learn that bad decisions are
+        expensive.
         """
         rng, (lower, upper) = self._rng, self.bounds
         one, other = self.optimal[rng.integers(len(self.optimal), size=(2, count))]
         near = one + rng.uniform(-_BEYOND, 1 + _BEYOND, (count, 1)) * (other - one)
-        # One power for all numbers of a decision, so that all may be low, or high.
+        # One power per decision, so that all its values may be low, or high.
         height = rng.random(near.shape) ** np.exp(rng.uniform(-2, 2, (count, 1)))
         far = lower + height * (upper - lower)
         found = near + rng.random((count, 1)) ** _NEAR * (far - near)
         two_stage = self._oracle.two_stage
-        found = np.clip(found, *_own_bounds(two_stage))
+        found = np.clip(found, *_variable_bounds(two_stage))
         whole = [not v.is_continuous() for v in two_stage.first_stage_variables]
         return np.where(whole, np.round(found), found)
 
 
-def evenly(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Return places (m, count) drawn by weights (m, n), each as often as it should be."""
+def systematic_sample(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return columns (m, count) of weights (m, n), drawn by systematic sampling."""
     ends = np.cumsum(weights, axis=1)
     steps = (np.arange(count) + rng.random((len(weights), 1))) / count
     found = [
@@ -167,7 +148,7 @@ def evenly(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndar
 
 
 def first_stage_costs(two_stage: TwoStageModel, ys: np.ndarray) -> np.ndarray:
-    """Return h(y) of decisions (m, s), lower being better."""
+    """Return first-stage costs (m,) of decisions (m, s), lower being better."""
     two_stage = two_stage.copied()
     costs = []
     for y in ys.tolist():
@@ -177,8 +158,8 @@ def first_stage_costs(two_stage: TwoStageModel, ys: np.ndarray) -> np.ndarray:
     return int(two_stage.sense) * np.array(costs)
 
 
-def _own_bounds(two_stage: TwoStageModel) -> np.ndarray:
-    """Return the variables' lower and upper bounds (2, s) that no outcome moves."""
+def _variable_bounds(two_stage: TwoStageModel) -> np.ndarray:
+    """Return the lower and upper bounds (2, s) that do not depend on the outcome."""
     bounds = np.tile([[-np.inf], [np.inf]], len(two_stage.first_stage_variables))
     for j, v in enumerate(two_stage.first_stage_variables):
         sides = (v.value, v.value) if v.fixed else (v.lower, v.upper)
