@@ -4,7 +4,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --no-compile --constraint constra
 # By all cores, where pip takes one; files for a later Python than this one fail.
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x /tests/ .venv/lib || true
 
-.PHONY: demo test lint format docs bench soak compat compat-lowest compat-newest wheel clean
+.PHONY: demo test lint format docs architecture bench soak compat compat-lowest compat-newest wheel clean
 
 demo: .venv/run.stamp  ## learn a newsvendor's orders, compare them with others, draw a picture
 	$(BIN)/python examples/newsvendor.py
@@ -24,6 +24,10 @@ format: .venv/dev.stamp
 
 docs: .venv/dev.stamp  ## the site, in docs/_build; a warning is an error
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build
+
+architecture: .venv/dev.stamp  ## redraw docs/architecture.svg from the imports, and measure the package
+	$(BIN)/python -m tests.architecture.drawing
+	$(BIN)/python -m tests.architecture.measures
 
 bench: .venv/dev.stamp  ## what is timed, as ratios in one run
 	$(BIN)/python -m tests.benchmarks.building
