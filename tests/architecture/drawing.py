@@ -36,7 +36,8 @@ def drawing() -> str:
         label = "pyomo_csg/*.py" if name == "root" else f"{name}/"
         lines += [
             f'<rect x="{_LEFT}" y="{top[name]}" width="{_WIDTH}" height="{_HEIGHT}" rx="5"/>',
-            f'<text x="{_LEFT + 10}" y="{top[name] + 22}"><tspan class="name">{label}</tspan>'
+            f'<text x="{_LEFT + 10}" y="{top[name] + 22}">',
+            f'<tspan class="name">{label}</tspan>',
             f'<tspan x="{_LEFT + 130}">{_escape(purpose(name))}</tspan></text>',
         ]
     return _FRAME.format(

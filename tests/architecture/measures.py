@@ -65,7 +65,9 @@ def label_frames() -> list[str]:
         nonlocal deepest
         frames = [f for f in traceback.extract_stack() if str(PACKAGE) in f.filename]
         if len(frames) > len(deepest):
-            deepest = [f"{f.filename[len(str(PACKAGE)) + 1 :]} {f.name}" for f in frames]
+            deepest = [
+                f"{f.filename[len(str(PACKAGE)) + 1 :]} {f.name}" for f in frames
+            ]
         return run(self)
 
     highspy.Highs.run = recorded

@@ -24,7 +24,9 @@ MOST_LABEL_FILES, MOST_DECISION_FILES, MOST_FRAMES = 20, 22, 36
 def test_a_package_imports_only_from_lower_layers():
     order = layers()
     upward = [
-        pair for pair in package_imports() if order.index(pair[0]) < order.index(pair[1])
+        pair
+        for pair in package_imports()
+        if order.index(pair[0]) < order.index(pair[1])
     ]
     assert upward == []
 
@@ -89,6 +91,8 @@ def test_files_named_on_the_architecture_page_exist():
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_0-9]+\.py)`", page)
     assert len(named) > 20
     missing = [
-        f for f in named if not (ROOT / f).exists() and not (ROOT / "pyomo_csg" / f).exists()
+        f
+        for f in named
+        if not (ROOT / f).exists() and not (ROOT / "pyomo_csg" / f).exists()
     ]
     assert missing == []

@@ -13,7 +13,6 @@ from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.learn.config import FitConfig, read_config
 from pyomo_csg.policy.fit import fit
 
-
 _TRAINING_SETTINGS = ("solver", "workers", "executor")
 
 

@@ -136,7 +136,9 @@ class Sampler:
         return np.where(whole, np.round(found), found)
 
 
-def systematic_sample(weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def systematic_sample(
+    weights: np.ndarray, count: int, rng: np.random.Generator
+) -> np.ndarray:
     """Return columns (m, count) of weights (m, n), drawn by systematic sampling."""
     ends = np.cumsum(weights, axis=1)
     steps = (np.arange(count) + rng.random((len(weights), 1))) / count
