@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LIMITS = ("time limit", "iteration limit", "solution limit")
 
 
-class SolverTrouble(Exception):
+class SolverTrouble(Exception):  # noqa: N818
     """A program without an answer; the status is ``'infeasible'``, ``'time limit'``, ..."""
 
     def __init__(self, status: str, detail: str = ""):
