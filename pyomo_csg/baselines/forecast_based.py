@@ -32,8 +32,8 @@ from pyomo_csg.learn.distributions.samplers import Forest, context_features
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import LocationScale, LocationScaleHead
 from pyomo_csg.learn.networks.user_network import resolve_network
-from pyomo_csg.learn.random_state import single_threaded
 from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.trainer import single_threaded
 from pyomo_csg.solve import Oracle
 from pyomo_csg.validation import is_whole
 

@@ -1,33 +1,58 @@
-"""Results of a learning method and of a whole fit."""
+"""Results: which candidate was selected, what a method learned, and the whole fit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pyomo_csg.learn.networks.task_nets import TaskNet
-from pyomo_csg.learn.selection.result import Selection
+
+
+@dataclass(frozen=True)
+class CandidateScore:
+    """A candidate's mean cost, and the standard error of its difference from the chosen."""
+
+    name: str
+    loss: float
+    standard_error: float
+    unsolved: int
+
+
+@dataclass
+class Selection:
+    """Which candidate was chosen, and why; fields that do not apply are None."""
+
+    chosen: str
+    margin: float | None = None  # in mean cost, from the runner-up
+    confidence: float | None = None  # probability that it beats the runner-up
+    pairs_judged: int | None = None  # how many costs were compared
+    candidates: list[CandidateScore] | None = None  # the best first
+    loss_net: dict[str, Any] | None = None  # predicted and true losses on held-out rows
+    trust: dict[str, Any] | None = None  # diagnostics of the Loss-Net
+    notes: list[str] | None = None  # warnings for the report
+    settings: dict[str, Any] | None = None  # chosen by a hyperparameter search
+    searched: int | None = None  # how many settings were tried
+    search_won: dict[str, Any] | None = None  # how much better the chosen settings are
+    scenarios_tried: list[dict[str, Any]] | None = None  # costs by number of scenarios
+
+    def summary(self) -> dict[str, Any]:
+        """Return the fields that apply, in JSON types."""
+        return {
+            name: value for name, value in asdict(self).items() if value is not None
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """The network that a method learned, and how well it did on held-out rows.
+    """The network that a method fitted to all rows, and how it was selected.
 
-    Attributes
-    ----------
-    network : TaskNet
-        Fitted to all rows.
-    selection : Selection
-        Which candidate was chosen, and why.
-    holdout_losses : callable
-        Returns the losses (m,) on held-out rows of networks fitted to the other rows:
-        costs of decisions, or MMD losses of ``'mmd'``.
-    holdout_costs : callable, optional
-        Returns the costs of decisions there, if ``holdout_losses`` returns others.
+    ``holdout_losses`` returns the losses (m,) on held-out rows of networks fitted to the
+    other rows: costs of decisions, or MMD losses of ``'mmd'``, which has ``holdout_costs``
+    for the costs.
     """
 
     network: TaskNet
@@ -44,21 +69,9 @@ class MethodResult:
 class FitResult:
     """A trained network and the record of its fit.
 
-    Attributes
-    ----------
-    network : TaskNet
-        From raw contexts to scenarios and weights.
-    method : str
-        As given to :func:`pyomo_csg.fit`.
-    summary : dict
-        The content of a report, in JSON types: the chosen candidate, every candidate's
-        cross-validated loss, the Loss-Net's accuracy on held-out rows, settings, seed.
-    log : DataFrame
-        Losses during the fit: stage, step and numbers.
-    context_names : tuple of str, optional
-    reach : float
-        The largest distance of a context in the history from their mean: the root mean
-        square of its standardized numbers.
+    ``summary`` is the content of a report in JSON types; ``log`` holds the losses during
+    the fit. ``reach`` is the largest distance of a context in the history from their
+    mean, as the root mean square of its standardized numbers.
     """
 
     network: TaskNet

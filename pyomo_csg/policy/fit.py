@@ -24,7 +24,6 @@ from pyomo_csg.learn.fit_result import FitResult, MethodResult
 from pyomo_csg.learn.history import History, read_history
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.progress import Callback, TrainingLog
-from pyomo_csg.learn.random_state import single_threaded
 from pyomo_csg.learn.selection.hyperparameter_search import (
     COUNTS,
     search,
@@ -33,6 +32,7 @@ from pyomo_csg.learn.selection.hyperparameter_search import (
 )
 from pyomo_csg.learn.selection.registry import learn
 from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.trainer import single_threaded
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.solve import Oracle
 

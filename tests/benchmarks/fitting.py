@@ -19,8 +19,7 @@ from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import GRID, train_static
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection.fold_samplers import FoldSamplers
-from pyomo_csg.learn.selection.folds import make_folds
+from pyomo_csg.learn.selection.folds import FoldSamplers, make_folds
 from pyomo_csg.learn.selection.scoring import observed_costs
 from pyomo_csg.learn.task import Task
 from tests.benchmarks.clock import Clock

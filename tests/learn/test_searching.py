@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.fit_result import MethodResult
+from pyomo_csg.learn.fit_result import MethodResult, Selection
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection import hyperparameter_search
 from pyomo_csg.learn.selection.hyperparameter_search import (
@@ -12,7 +12,6 @@ from pyomo_csg.learn.selection.hyperparameter_search import (
     search_space,
     smallest_scenario_count,
 )
-from pyomo_csg.learn.selection.result import Selection
 
 NAN = float("nan")
 SPACE = search_space("mmd", None, panels=False)

@@ -21,8 +21,7 @@ from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import mlp
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.random_state import single_threaded, torch_seed
-from pyomo_csg.learn.trainer import Schedule
+from pyomo_csg.learn.trainer import Schedule, single_threaded, torch_seed
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel, annotate
 from pyomo_csg.transform.recourse_copy import RecourseRemoval

@@ -18,8 +18,7 @@ from pyomo_csg.errors import DataError
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import mlp
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.random_state import single_threaded, torch_seed
-from pyomo_csg.learn.trainer import Schedule
+from pyomo_csg.learn.trainer import Schedule, single_threaded, torch_seed
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages.inputs import count_axes, scenario_array
 from pyomo_csg.validation import is_whole, positive_problems, whole_problems

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import Feedforward, LocationScaleHead, Recurrent
-from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, train_ensemble
+from pyomo_csg.learn.trainer import Schedule, torch_seed, train_ensemble
 
 _HOLDOUT = 0.2
 _STEPS, _MOST_EPOCHS = 400, 100

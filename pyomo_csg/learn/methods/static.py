@@ -24,9 +24,8 @@ from pyomo_csg.learn.networks.loss_net import (
     train_loss_nets,
     untrained_loss_nets,
 )
-from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, train_ensemble
+from pyomo_csg.learn.trainer import Schedule, torch_seed, train_ensemble
 
 GRID = (0.03, 0.3, 3.0, 30.0)  # candidate lambdas, in standard deviations
 

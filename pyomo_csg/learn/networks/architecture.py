@@ -23,7 +23,7 @@ from pyomo_csg.learn.networks.task_nets import (
     Recurrent,
     TaskNet,
 )
-from pyomo_csg.learn.random_state import torch_seed
+from pyomo_csg.learn.trainer import torch_seed
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from pyomo_csg.learn.networks.task_nets import (
     Linear,
     Recurrent,
 )
-from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.trainer import torch_seed
 
 _CLUSTERS = 20
 _COSTLY_SHARE = 0.2

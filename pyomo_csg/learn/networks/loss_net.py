@@ -14,9 +14,8 @@ from pyomo_csg.errors import DataError
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import mlp
-from pyomo_csg.learn.random_state import torch_seed
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, train_ensemble
+from pyomo_csg.learn.trainer import Schedule, torch_seed, train_ensemble
 
 # Batches are larger than a Task-Net's: about as accurate in a quarter of the steps.
 _BATCH_FACTOR = 4

@@ -12,12 +12,11 @@ from pyomo_csg.learn.distributions.samplers import (
     WeightedSampler,
     evenly_spaced,
 )
-from pyomo_csg.learn.fit_result import MethodResult
+from pyomo_csg.learn.fit_result import MethodResult, Selection
 from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_trust
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.candidates import Candidate, Candidates, FoldFit
 from pyomo_csg.learn.selection.folds import Folds, make_folds
-from pyomo_csg.learn.selection.result import Selection
 from pyomo_csg.learn.selection.scoring import (
     compare_candidates,
     costs_by_residual,

@@ -37,8 +37,7 @@ from pyomo_csg.learn.networks.initialization import (
     replicate_scenarios,
     unconstrained_outcomes,
 )
-from pyomo_csg.learn.selection.fold_samplers import FoldSamplers
-from pyomo_csg.learn.selection.folds import Folds, uses_one_holdout
+from pyomo_csg.learn.selection.folds import Folds, FoldSamplers, uses_one_holdout
 from pyomo_csg.learn.selection.scoring import best_body
 from pyomo_csg.learn.selection.starting_points import starting_atoms, starting_constants
 from pyomo_csg.learn.task import Task

@@ -16,7 +16,7 @@ from pyomo_csg.learn.distributions.samplers import (
     WeightedSampler,
     forest_weights,
 )
-from pyomo_csg.learn.fit_result import MethodResult
+from pyomo_csg.learn.fit_result import MethodResult, Selection
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import train_dynamic
 from pyomo_csg.learn.methods.mmd import train_mmd
@@ -38,7 +38,6 @@ from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.auto import learn_auto
 from pyomo_csg.learn.selection.candidates import Candidate, FoldFit
 from pyomo_csg.learn.selection.folds import Folds, make_folds_from, row_groups
-from pyomo_csg.learn.selection.result import Selection
 from pyomo_csg.learn.selection.scoring import compare_candidates, observed_costs
 from pyomo_csg.learn.task import Task
 

@@ -17,7 +17,7 @@ from pyomo_csg.learn.distributions.samplers import (
     Sampler,
     evenly_spaced,
 )
-from pyomo_csg.learn.selection.result import CandidateScore, Selection
+from pyomo_csg.learn.fit_result import CandidateScore, Selection
 from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
 
