@@ -60,8 +60,8 @@ def test_where_the_loss_net_leads_astray_the_mmd_network_is_taken(
     def astray(*given, **options):
         found = train(*given, **options)
         with torch.no_grad():
-            for body in found.bodies:
-                for numbers in body.parameters():
+            for one in found:
+                for numbers in one.body.parameters():
                     numbers += 30  # scenarios that are far too high
         return found
 

@@ -9,8 +9,7 @@ from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection.folds import make_folds
-from pyomo_csg.learn.selection.registry import Method
+from pyomo_csg.learn.selection.folds import holdout_folds, make_folds
 from pyomo_csg.learn.task import Task
 from tests.zoo import ZOO
 
@@ -37,7 +36,7 @@ def test_every_row_is_held_out_once_and_the_last_part_has_all(n, parts):
     folds = make_folds(task_of(n))
 
     assert len(folds) == parts + 1
-    assert sorted(folds.all_held_out) == list(range(n))
+    assert sorted(np.concatenate(folds.held_out)) == list(range(n))
     for rows, held in zip(folds.rows[:-1], folds.held_out[:-1], strict=True):
         assert sorted([*rows, *held]) == list(range(n))
         assert len(rows)
@@ -66,7 +65,7 @@ def test_panels_and_integers_have_as_many_parts_as_are_asked_for(panels):
     folds = make_folds(task_of(50, panels, model, folds=3))
 
     assert len(folds) == 4
-    assert sorted(folds.all_held_out) == list(range(50))
+    assert sorted(np.concatenate(folds.held_out)) == list(range(50))
     in_time = all((np.diff(held) == 1).all() for held in folds.held_out)
     assert in_time == panels  # windows overlap, rows of vectors do not
 
@@ -74,17 +73,21 @@ def test_panels_and_integers_have_as_many_parts_as_are_asked_for(panels):
 def test_rows_are_dealt_out_at_random_by_the_seed():
     one, same, other = (make_folds(task_of(40, seed=seed)) for seed in (0, 0, 1))
 
-    assert one.all_held_out.tolist() == same.all_held_out.tolist()
-    assert one.all_held_out.tolist() != other.all_held_out.tolist()
+    assert (
+        np.concatenate(one.held_out).tolist() == np.concatenate(same.held_out).tolist()
+    )
+    assert (
+        np.concatenate(one.held_out).tolist() != np.concatenate(other.held_out).tolist()
+    )
     assert one.held_out[0].tolist() != list(range(8))
 
 
 def test_of_a_series_stretches_of_time_are_held_out():
     task = task_of(23, rows="series")
 
-    folds, by_name = make_folds(task), Method(task, "mmd", "auto", "constant")._folds
+    folds, by_name = make_folds(task), holdout_folds(task)
 
-    assert folds.all_held_out.tolist() == list(range(23))
+    assert np.concatenate(folds.held_out).tolist() == list(range(23))
     assert all((np.diff(held) == 1).all() for held in folds.held_out)
     assert by_name.held_out[0].tolist() == list(range(18, 23))
 
@@ -92,7 +95,7 @@ def test_of_a_series_stretches_of_time_are_held_out():
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 50])
 @pytest.mark.parametrize("panels", [True, False])
 def test_methods_by_name_hold_out_a_fifth_however_few_rows_there_are(n, panels):
-    folds = Method(task_of(n, panels), "mmd", "auto", "constant")._folds
+    folds = holdout_folds(task_of(n, panels))
 
     rows, held = folds.rows[0], folds.held_out[0]
     assert sorted([*rows, *held]) == list(range(n))
@@ -110,13 +113,13 @@ def test_rows_that_come_twice_are_on_one_side_and_all_are_held_out_as_before(mod
     build = newsvendor.build if model == "newsvendor" else ZOO[model]
     task = task_of(30, model=build(), again=TWICE)
 
-    auto, by_name = make_folds(task), Method(task, "mmd", "auto", "constant")._folds
+    auto, by_name = make_folds(task), holdout_folds(task)
 
     for learned, held in [*sides_of(auto, TWICE), *sides_of(by_name, TWICE)]:
         assert learned and held and not learned & held
     assert auto.rows[-1].tolist() == list(range(42))
     if model == "newsvendor":
-        assert sorted(auto.all_held_out) == list(range(42))
+        assert sorted(np.concatenate(auto.held_out)) == list(range(42))
 
 
 def test_folds_of_rows_that_differ_are_those_of_scikit_learn():
@@ -133,12 +136,12 @@ def test_folds_of_rows_that_differ_are_those_of_scikit_learn():
 def test_of_a_series_stretches_are_held_out_whatever_comes_again():
     folds = make_folds(task_of(30, again=TWICE, rows="series"))
 
-    assert folds.all_held_out.tolist() == list(range(42))
+    assert np.concatenate(folds.held_out).tolist() == list(range(42))
 
 
 @pytest.mark.parametrize("n", [2, 3, 12])
 def test_a_history_of_one_pair_is_split_all_the_same(n):
     folds = make_folds(task_of(1, again=[0] * n))
 
-    assert sorted(folds.all_held_out) == list(range(n))
+    assert sorted(np.concatenate(folds.held_out)) == list(range(n))
     assert all(len(rows) for rows in folds.rows)

@@ -252,12 +252,13 @@ def resolve_lambda(
     return factor * float(np.mean(sizes)) * raw**2
 
 
-def standard_lambda(factor: float, task: Task) -> float:
-    """Return lambda from a factor in standard deviations of costs per one of outcomes.
+def standard_lambdas(task: Task) -> list[float]:
+    """Return a grid of lambdas in standard deviations of costs per one of outcomes.
 
-    One grid then serves every problem, whatever its units.
+    The grid then serves every problem, whatever its units.
     """
-    return factor * task.cost_scale / mmd_scale(task)
+    cost_scale, outcome_scale = task.cost_scale, mmd_scale(task)
+    return [factor * cost_scale / outcome_scale for factor in GRID]
 
 
 def _squared_mmd(task: Task, body: nn.Module, rows: np.ndarray, head: Any) -> float:

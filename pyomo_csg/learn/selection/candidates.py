@@ -29,7 +29,7 @@ from pyomo_csg.learn.methods.static import (
     LossNetFit,
     load_loss_net_fits,
     save_loss_net_fits,
-    standard_lambda,
+    standard_lambdas,
     train_static,
 )
 from pyomo_csg.learn.networks.initialization import (
@@ -79,6 +79,17 @@ class Candidate:
     def heads(self) -> list[Any]:
         """The heads of all folds."""
         return [fit.head for fit in self.fits]
+
+
+def loss_net_candidates(
+    names: Sequence[str], fits: Sequence[LossNetFit], heads: Sequence[Any]
+) -> list[Candidate]:
+    """Return one candidate per name; ``fits`` has all folds of the first, then the next."""
+    remaining = iter(fits)
+    return [
+        Candidate(name, [FoldFit((fit := next(remaining)).body, h, fit) for h in heads])
+        for name in names
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,36 +405,17 @@ class Candidates:
 
     def _on_loss_nets(self, mmd: Candidate) -> list[Candidate]:
         """Networks trained on a Loss-Net, one candidate for each lambda of a grid."""
-        task, stage = self._task, "Loss-Net"
-        members = [
-            (factor, fit, rows)
-            for factor in GRID
-            for fit, rows in zip(mmd.fits, self._folds.rows, strict=True)
-        ]
-        start = [fit.body for _, fit, _ in members]
-        found = load_loss_net_fits(task, stage, start)
-        if found is None:
+        task, stage, count = self._task, "Loss-Net", len(GRID)
+        start = mmd.bodies * count
+        fits = load_loss_net_fits(task, stage, start)
+        if fits is None:
             first_entry = len(task.log.entries)
-            found = train_static(
-                task,
-                start,
-                [standard_lambda(factor, task) for factor, _, _ in members],
-                [rows for _, _, rows in members],
-                stage,
-                head=[fit.head for _, fit, _ in members],
-            )
-            save_loss_net_fits(task, stage, found, first_entry)
-        remaining = iter(found)  # in the order of the members
-        return [
-            Candidate(
-                f"Loss-Net {factor:g}",
-                [
-                    FoldFit(one.body, fit.head, one)
-                    for fit, one in zip(mmd.fits, remaining, strict=False)
-                ],
-            )
-            for factor in GRID
-        ]
+            lambdas = [*np.repeat(standard_lambdas(task), len(self._folds))]
+            rows, heads = self._folds.rows * count, mmd.heads * count
+            fits = train_static(task, start, lambdas, rows, stage, head=heads)
+            save_loss_net_fits(task, stage, fits, first_entry)
+        names = [f"Loss-Net {factor:g}" for factor in GRID]
+        return loss_net_candidates(names, fits, mmd.heads)
 
     def _train_mmd(
         self, name: str, bodies: Sequence[nn.Module], head: Any = None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, train_test_split
 
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.location_scale import (
@@ -61,11 +61,6 @@ class Folds:
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def all_held_out(self) -> np.ndarray:
-        """The held-out rows of all folds, fold by fold."""
-        return np.concatenate(self.held_out)
-
 
 def make_folds(task: Task) -> Folds:
     """Return the folds for cross-validation, and one more for the fit on all rows.
@@ -87,6 +82,23 @@ def make_folds(task: Task) -> Folds:
         parts = KFold(count, shuffle=shuffled, random_state=seed).split(units)
         held_out = [held for _, held in parts]
     return make_folds_from(held_out, numbers)
+
+
+def holdout_folds(task: Task) -> Folds:
+    """Return a fold that holds out a fifth of the rows, and one that trains on all.
+
+    The fifth is drawn at random, except for panels and series, of which it is the last.
+    """
+    groups = row_groups(task)
+    in_time = task.history.has_panels or task.config.rows == "series"
+    seed = None if in_time else int(task.rng("holdout").integers(2**31))
+    _, held = train_test_split(
+        np.arange(groups.max() + 1),
+        test_size=_HOLDOUT,
+        shuffle=not in_time,
+        random_state=seed,
+    )
+    return make_folds_from([held], groups)
 
 
 def uses_one_holdout(task: Task) -> bool:
