@@ -86,7 +86,7 @@ def test_pairs_without_recourse_are_left_aside():
 
 def test_a_model_without_recourse_to_any_pair_is_refused():
     data = np.zeros((4, 1)), np.full((4, 1), 40.0)
-    with pytest.raises(csg.DataError, match="none of 4 pairs has an answer"):
+    with pytest.raises(csg.DataError, match="has a cost on any of 4 pairs"):
         OneScenario(hard_to_serve(), data, progress=False)
 
 

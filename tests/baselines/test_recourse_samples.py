@@ -5,7 +5,7 @@ import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
-from pyomo_csg.baselines.trained.recourse_samples import Sampler, evenly
+from pyomo_csg.baselines.trained.recourse_samples import Sampler, systematic_sample
 from pyomo_csg.learn.history import History
 from tests.baselines import papers
 from tests.zoo import ZOO
@@ -54,7 +54,7 @@ def test_samples_cover_the_range_of_the_optimal_decisions():
 
 def test_outcomes_are_drawn_as_often_as_their_weights_say():
     weights = np.array([[0.1, 0.0, 0.55, 0.35], [0.0, 1.0, 0.0, 0.0]])
-    found = evenly(weights, 20, np.random.default_rng(0))
+    found = systematic_sample(weights, 20, np.random.default_rng(0))
     counts = np.stack([np.bincount(row, minlength=4) for row in found])
     assert np.abs(counts - 20 * weights).max() <= 1
     assert counts[1].tolist() == [0, 20, 0, 0]
