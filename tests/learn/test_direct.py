@@ -182,7 +182,7 @@ def test_scenarios_without_a_decision_are_counted_and_move_nothing(caplog):
         [body], [np.arange(8)], "direct", Schedule(5, 8, rate=0.05)
     )
     assert direct.failed > hopeless
-    assert f"direct: {direct.failed} programs had no answer" in caplog.text
+    assert f"direct: {direct.failed} programs could not be solved" in caplog.text
     after, _ = task.generate_scenarios(trained, np.arange(8))
     assert np.isfinite(after).all()
 

@@ -102,7 +102,7 @@ class Direct:
             )
         if self.failed:
             logger.warning(
-                "%s: %d programs had no answer; the MMD loss moved their scenarios",
+                "%s: %d programs could not be solved; the MMD loss moved their scenarios",
                 stage,
                 self.failed,
             )

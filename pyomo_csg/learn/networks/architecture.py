@@ -57,7 +57,7 @@ def describe_network(network: TaskNet) -> dict[str, Any]:
     --------
     >>> body = Constant((5, 1))
     >>> head = OmegaHead(Omega([0.0], [float("inf")], [15.0], [0.25]))
-    >>> describe(TaskNet(body, head, [0.0, 0.0], [1.0, 1.0]))["body"]
+    >>> describe_network(TaskNet(body, head, [0.0, 0.0], [1.0, 1.0]))["body"]
     {'kind': 'Constant', 'settings': {'shape': [5, 1]}}
     """
     head = network.head

@@ -36,7 +36,7 @@ def numpy_generator(network: TaskNet) -> Generator | None:
     --------
     >>> from pyomo_csg.learn.networks.domains import Omega
     >>> head = OmegaHead(Omega([0.0], [float("inf")], [15.0], [0.25]))
-    >>> generate = plain(TaskNet(Constant((5, 1)), head, [0.0, 0.0], [1.0, 1.0]))
+    >>> generate = numpy_generator(TaskNet(Constant((5, 1)), head, [0.0, 0.0], [1.0, 1.0]))
     >>> scenarios, weights = generate(np.zeros((1, 2)))
     >>> scenarios[0, :, 0], weights[0]
     (array([15., 15., 15., 15., 15.]), array([0.2, 0.2, 0.2, 0.2, 0.2]))

@@ -62,7 +62,7 @@ def search_space(method: str, network: Any, panels: bool) -> dict[str, Any]:
 
     Examples
     --------
-    >>> sorted(space_of("mmd", None, panels=True))
+    >>> sorted(search_space("mmd", None, panels=True))
     ['batch', 'decay', 'mmd_epochs', 'mmd_rate', 'recurrent']
     """
     usual = "lstm" if panels else "mlp"
