@@ -59,19 +59,10 @@ Net = TypeVar("Net", bound=nn.Module)
 class Checkpoint:
     """Computes stages, or reads those that an earlier run of the same fit finished.
 
-    Only one fit at a time can use the folder. It is locked from entering to leaving the
-    with statement, at most until the process ends.
+    The folder is locked within the with statement: only one fit at a time can use it.
+    Without a folder every stage is computed and nothing is stored. ``identity`` is what is
+    fitted, as JSON types; a folder that was created for another identity is refused.
 
-    Parameters
-    ----------
-    folder : str or Path, optional
-        Created if needed. With None every stage is computed and nothing is stored.
-    identity : mapping
-        What is fitted, as JSON types: fingerprints of data and model, settings, seed.
-        A folder that was created for another identity is refused.
-
-    Examples
-    --------
     >>> import tempfile
     >>> def slow():
     ...     print("computing")
@@ -121,25 +112,11 @@ class Checkpoint:
         note: str | None = None,
         log: TrainingLog | None = None,
     ) -> Arrays:
-        """Return a stage's arrays: read from disk, or computed and stored.
+        """Return a stage's arrays, sorted by name: read from disk, or computed and stored.
 
-        Parameters
-        ----------
-        name : str
-            Unique among the stages of this part.
-        compute : callable
-            Returns numeric or boolean arrays or tensors by name.
-        note : str, optional
-            What the stage depends on, such as a digest. A stage that was stored with
-            another note is computed again.
-        log : TrainingLog, optional
-            Entries that ``compute`` adds are stored, too, and added again when the
-            stage is read.
-
-        Returns
-        -------
-        dict of arrays
-            Sorted by name; the same whether computed or read.
+        ``note`` says what the stage depends on, such as a digest; a stage that was stored
+        with another note is computed again. Entries that ``compute`` adds to the log are
+        stored, and added again when the stage is read.
         """
         arrays = self.load(name, note=note, log=log)
         if arrays is None:
@@ -218,9 +195,8 @@ class _Folder:
 
     def __init__(self, path: Path, identity: Mapping[str, Any]):
         self.path = path
-        self._identity = json.loads(
-            to_json({"checkpoint_format": _FOLDER_VERSION, **identity})
-        )
+        versioned = {"checkpoint_format": _FOLDER_VERSION, **identity}
+        self._identity = json.loads(to_json(versioned))
         self._lock = FolderLock(path)
         self._files_read: list[str] = []
 
@@ -290,10 +266,8 @@ class _Folder:
         file = self.path / _IDENTITY
         if not os.path.lexists(file):
             if any(self.path.glob(f"*{_SUFFIX}")):
-                found = (
-                    f"it has {_SUFFIX} files but no {_IDENTITY}; give another folder"
-                )
-                raise self._error([found])
+                found = f"it has {_SUFFIX} files but no {_IDENTITY}"
+                raise self._error([f"{found}; give another folder"])
             write_atomically(file, to_json(self._identity, indent=2).encode())
             return
         try:

@@ -251,7 +251,7 @@ def check_scenario_count(scenarios: int | str, rows: int) -> None:
 
 
 def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
+    return is_one_of(value, ("auto",))
 
 
 def _regularization_problems(method: Any, regularization: Any) -> list[str]:

@@ -33,14 +33,8 @@ _NO_CONTEXT = (
 class History:
     """Contexts and the outcomes that followed them, as numbers.
 
-    Attributes
-    ----------
-    contexts : array (n, d) or (n, W, d)
-        The latter are panels: W time steps of d numbers.
-    outcomes : array (n, p)
-        Columns are in the order of ``TwoStageModel.uncertain_params``.
-    context_names : tuple of str, or None
-        Names of the d numbers, if they came in a DataFrame.
+    Contexts are vectors (n, d), or panels (n, W, d) of W time steps. Outcomes (n, p) are in
+    the order of ``TwoStageModel.uncertain_params``. Names are those of a DataFrame.
     """
 
     contexts: np.ndarray

@@ -25,20 +25,8 @@ class TimeUpError(Exception):
 class TrainingLog:
     """Shows the progress of a fit, records its losses, and keeps its time budget.
 
-    Parameters
-    ----------
-    progress : bool
-        Whether to show bars.
-    callback : callable, optional
-        Called with a copy of every entry: a dict with ``stage``, ``step`` and numbers.
-    seconds : float, optional
-        The time budget, from now on.
-
-    Attributes
-    ----------
-    entries : list of dict
-    stopped_in : str, optional
-        The stage in which the time was up.
+    ``callback`` gets a copy of every entry, a dict with ``stage``, ``step`` and numbers.
+    ``stopped_in`` is the stage in which the time was up.
     """
 
     def __init__(
@@ -61,18 +49,17 @@ class TrainingLog:
         if self.stopped_in is not None:
             raise TimeUpError
         start = time.perf_counter()
-        with self._bar(name, unit, total=total) as bar:
+        with self._bar(name, unit, None, total) as bar:
             yield StageBar(self, name, bar)
         logger.info("%s took %.1f s", name, time.perf_counter() - start)
 
     def each(self, name: str, items: Sequence[Any], unit: str) -> Iterable[Any]:
         """Return items under a bar, whatever the time budget."""
-        return self._bar(name, unit, items)
+        return self._bar(name, unit, items, len(items))
 
-    def _bar(self, name: str, unit: str, items: Any = None, **options: Any) -> Any:
-        return tqdm(
-            items, desc=name, unit=f" {unit}", disable=not self.progress, **options
-        )
+    def _bar(self, name: str, unit: str, items: Any, total: int) -> Any:
+        hidden = not self.progress
+        return tqdm(items, name, total, unit=f" {unit}", disable=hidden)
 
     def check_time(self, stage: str) -> None:
         """Raise a TimeUpError if the time budget is used up."""

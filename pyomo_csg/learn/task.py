@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import zlib
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -37,28 +36,8 @@ _WARM_UP_SETS, _WARM_UP_OUTCOMES = 64, 256
 class Task:
     """A learning task: one model, one history, one number of scenarios.
 
-    Parameters
-    ----------
-    oracle : Oracle
-    history : History
-    scenarios : int
-        K.
-    config : FitConfig
-    seed : int
-    log : TrainingLog
-    checkpoint : Checkpoint, optional
-        Stores finished stages.
-
-    Attributes
-    ----------
-    contexts : tensor (n, d) or (n, W, d)
-        Standardized.
-    outcomes : tensor (n, p)
-    omega : Omega
-    head : Head
-        The default head; location-scale networks have another.
-    kernel_unit : tensor (p,)
-        The kernel divides outcomes by it.
+    ``contexts`` are standardized. ``head`` is the default; location-scale networks have
+    another. The kernel divides outcomes by ``kernel_unit`` (p,).
     """
 
     def __init__(
@@ -75,17 +54,18 @@ class Task:
         config = with_bandwidth(config, history.outcomes)
         self.config, self.seed, self.log = config, seed, log
         self.checkpoint = checkpoint or Checkpoint(None, {})
-        self.center, self.spread = _scaling(history.contexts)
+        axes = tuple(range(history.contexts.ndim - 1))
+        self.center = history.contexts.mean(axis=axes)
+        self.spread = standard_spread(history.contexts)
         self.contexts = torch.as_tensor((history.contexts - self.center) / self.spread)
         self.outcomes = torch.as_tensor(history.outcomes)
         self.omega: Omega = build_omega(oracle.two_stage, history.outcomes)
         self.head = OmegaHead(self.omega)
         numbers = history.outcomes.shape[1]
         self.kernel = trainable_kernel(config.kernel, numbers, config.bandwidth)
-        raw = config.units == "raw"
-        self.kernel_unit = (
-            torch.ones_like(self.omega.spread) if raw else self.omega.spread
-        )
+        spread = self.omega.spread
+        is_raw = config.units == "raw"
+        self.kernel_unit = torch.ones_like(spread) if is_raw else spread
 
     def warm_up_oracle(self) -> None:
         """Let the oracle learn its shortcuts once instead of in every batch."""
@@ -159,20 +139,15 @@ class Task:
         return spread if spread > 0 else float(np.abs(known).max(initial=1.0))
 
     def rng(self, stage: str) -> np.random.Generator:
-        """Return a stage's own generator, whatever ran before it."""
+        """Return the generator of a stage, which does not depend on earlier stages."""
         return np.random.default_rng([self.seed, zlib.crc32(stage.encode())])
 
     def mmd_losses(
         self, scenarios: Tensor, weights: Tensor | None, rows: np.ndarray
     ) -> Tensor:
         """Return the MMD losses (...) of scenarios (..., K, p) on rows (...)."""
-        outcomes = self.outcomes[torch.as_tensor(rows)]
-        return mmd_loss(
-            scenarios / self.kernel_unit,
-            outcomes / self.kernel_unit,
-            weights,
-            self.kernel,
-        )
+        outcomes = self.outcomes[torch.as_tensor(rows)] / self.kernel_unit
+        return mmd_loss(scenarios / self.kernel_unit, outcomes, weights, self.kernel)
 
     def network(self, body: nn.Module, head: Any = None) -> TaskNet:
         """Return the Task-Net with this body."""
@@ -192,8 +167,3 @@ class Task:
     def solver_weights(self, weights: np.ndarray) -> np.ndarray | None:
         """Return weights for the oracle: None if they are all equal."""
         return weights if self.config.weights == "learned" else None
-
-
-def _scaling(contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    axes: Sequence[int] = tuple(range(contexts.ndim - 1))
-    return contexts.mean(axis=tuple(axes)), standard_spread(contexts)

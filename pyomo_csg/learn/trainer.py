@@ -70,23 +70,13 @@ def single_threaded() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to train.
+    """How long and how fast to train with AdamW; the rate falls to zero along a cosine."""
 
-    Attributes
-    ----------
-    epochs, batch : int
-        Passes over the longest of the members' rows, and rows per step.
-    rate, decay : float
-        Learning rate and weight decay of AdamW; the rate falls to zero along a cosine.
-    clip : float
-        The largest norm of a member's gradient.
-    """
-
-    epochs: int
-    batch: int = 50
+    epochs: int  # passes over the longest of the members' rows
+    batch: int = 50  # rows per step
     rate: float = 1e-3
     decay: float = 1e-3
-    clip: float = 10.0
+    clip: float = 10.0  # the largest norm of a member's gradient
 
     @classmethod
     def of_steps(
@@ -114,22 +104,11 @@ def train_ensemble(
     rng: np.random.Generator,
     after_epoch: Callable[[int, np.ndarray], None] | None = None,
 ) -> None:
-    """Train the members, and average each over the second half of its steps.
+    """Train the members on their rows, and average each over the second half of its steps.
 
-    Training stops early, with the average so far, when the time budget is used up.
-
-    Parameters
-    ----------
-    ensemble : Ensemble
-    loss : callable
-        From rows (S, B) to each member's loss (S,).
-    rows : sequence of int arrays
-        The training rows of each member.
-    schedule : Schedule
-    rng : Generator
-        Of the order of the rows.
-    after_epoch : callable, optional
-        Called with the epoch's number, from 1, and the members' mean losses (S,).
+    ``loss`` maps rows (S, B) to the members' losses (S,). ``after_epoch`` is called with
+    the epoch, from 1, and the members' mean losses (S,). When the time budget is used up,
+    training stops with the average so far.
     """
     optimizer = torch.optim.AdamW(
         ensemble.parameters(), schedule.rate, weight_decay=schedule.decay

@@ -85,9 +85,9 @@ def test_one_lambda_is_updated_as_long_whatever_others_there_are(monkeypatch):
     task = newsvendor_task(60, **SHORT)
     (body,), seen = bodies(task, 1), []
 
-    def watch(task, nets, samples, stage, huber, epochs):
+    def watch(task, nets, samples, stage, epochs):
         seen.append((epochs, [len(mine) for mine in samples]))
-        return train_loss_nets(task, nets, samples, stage, huber, epochs)
+        return train_loss_nets(task, nets, samples, stage, epochs)
 
     monkeypatch.setattr(dynamic, "train_loss_nets", watch)
     for lambdas in ([1.0], [0.1, 10.0]):

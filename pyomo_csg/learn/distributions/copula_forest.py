@@ -30,16 +30,7 @@ _NEAR = 5
 
 
 class CopulaForest:
-    """Draws outcomes given contexts: marginals by forests, dependence by ranks.
-
-    Parameters
-    ----------
-    contexts : array (m, d)
-    outcomes : array (m, p)
-    at : array (n, d)
-        The contexts to draw for.
-    seed : int
-    """
+    """Draws outcomes given the contexts ``at``: marginals by forests, dependence by ranks."""
 
     def __init__(
         self, contexts: np.ndarray, outcomes: np.ndarray, at: np.ndarray, seed: int

@@ -25,19 +25,9 @@ _MEMBERS = 4  # networks per forecast: averaging reduces the variance of trainin
 
 
 class Forecast(nn.Module):
-    """An average of networks that maps raw contexts to one number per uncertain one.
+    """The mean of networks from raw contexts to (B, p); ``positive`` bounds it below by 0.
 
-    Parameters
-    ----------
-    context_shape : tuple of int
-        (d,), or (W, d) for panels, which an LSTM reads.
-    numbers : int
-        p.
-    hidden : sequence of int
-    positive : bool
-        Whether the predictions are positive.
-    members : int
-        The number of networks.
+    ``context_shape`` is (d,), or (W, d) for panels, which an LSTM reads.
     """
 
     center: Tensor

@@ -55,15 +55,9 @@ class PooledSampler:
 
 
 class WeightedSampler:
-    """Draws observed outcomes by conditional weights.
+    """Draws outcomes by conditional weights (n, n); row i is given context i.
 
-    Parameters
-    ----------
-    outcomes : array (n, p)
-    weights : array (n, n)
-        Row i holds the weights of all outcomes given context i.
-    observed : float
-        The share of the draws that are the row's observed outcome.
+    A share ``observed`` of the draws is the row's observed outcome.
     """
 
     def __init__(
@@ -88,16 +82,9 @@ class WeightedSampler:
 
 
 class ResidualSampler:
-    """Adds residuals of a location-scale forecast to its predictions.
+    """Adds residuals (m, p) of a location-scale forecast to its predictions (n, 2, p).
 
-    Parameters
-    ----------
-    predictions : array (n, 2, p)
-        Location and scale given each context.
-    residuals : array (m, p)
-        In units of the scale.
-    lower, upper : array (p,)
-        Bounds of the outcomes.
+    Residuals are in units of the scale; outcomes are clipped to bounds (p,).
     """
 
     def __init__(
@@ -143,14 +130,8 @@ def context_features(contexts: np.ndarray) -> np.ndarray:
 class Forest:
     """A random forest that weights contexts by how often they share a leaf.
 
-    Parameters
-    ----------
-    contexts : array (m, d) or (m, W, d)
-    targets : array (m, p)
-        Scaled, so that all columns count alike.
-    seed : int
-    trees, leaf : int, optional
-        The number of trees, and the fewest contexts in a leaf.
+    Targets (m, p) are scaled, so that all columns count alike. ``leaf`` is the fewest
+    contexts in a leaf.
     """
 
     def __init__(

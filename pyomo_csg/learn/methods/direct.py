@@ -1,4 +1,4 @@
-"""Direct: the task loss itself, by its gradient through the optimal basis."""
+"""Direct: train on the task loss, by its gradient through the optimal basis."""
 
 from __future__ import annotations
 
@@ -21,53 +21,34 @@ logger = logging.getLogger(__name__)
 
 
 class Direct:
-    """Trains networks on what their decisions cost.
+    """Trains networks on the costs of their decisions, one sampler of outcomes per member.
 
-    Noise on the scenarios smooths the corners that a decision has as a function of them.
-    Scenarios on which there is no decision, or none with a recourse, have no gradient: the
-    MMD loss alone moves them, back to what happened.
-
-    Parameters
-    ----------
-    task : Task
-    likely : sequence of Likely
-        What may happen, for each member.
-    heads : sequence of Head
-    oracle : Oracle, optional
-        Default: the task's own. That of a relaxation is quicker.
-    regularization : float
-        What an MMD loss weighs beside the task loss, in standard deviations of either.
-    draws : int, optional
-        Outcomes that a decision is charged for. Default: as configured.
-    together : bool
-        Whether the noise moves all scenarios of a context alike. Where they are copies of
-        one, noise of their own would spread them, and decisions then answer to that.
-
-    Attributes
-    ----------
-    failed : int
-        How many programs had no answer so far.
+    Noise on the scenarios smooths the corners of the decision as a function of them;
+    ``together`` moves all scenarios of a context alike, since copies of one scenario would
+    otherwise spread. Programs that could not be solved have no gradient: there, the MMD
+    loss alone moves the scenarios. ``regularization`` is the weight of the MMD loss, in
+    standard deviations of either loss. The oracle of a relaxation is faster than the task's.
+    ``failed`` counts the unsolved programs.
     """
 
     def __init__(
         self,
         task: Task,
-        likely: Sequence[Sampler],
+        samplers: Sequence[Sampler],
         heads: Sequence[Any] | None = None,
         oracle: Oracle | None = None,
         regularization: float = 0.0,
         draws: int | None = None,
         together: bool = False,
     ):
-        self._together = together
-        self._task, self._likely = task, likely
+        self._task, self._samplers, self._together = task, samplers, together
         self._oracle = oracle or task.oracle
         self._regularization = regularization
         self._draws = draws or task.config.draws
-        self._heads = heads or [task.head] * len(likely)
+        self._heads = heads or [task.head] * len(samplers)
         raw = torch.as_tensor(task.history.contexts)
-        frames = {id(head): head.context_terms(raw) for head in self._heads}
-        self._frames = [frames[id(head)] for head in self._heads]
+        terms = {id(head): head.context_terms(raw) for head in self._heads}
+        self._terms = [terms[id(head)] for head in self._heads]
         self.failed = 0
 
     def train(
@@ -113,64 +94,56 @@ class Direct:
         self, ensemble: Ensemble, rows: np.ndarray, rng: np.random.Generator
     ) -> Tensor:
         """Return the members' losses (S,) on rows (S, B), with their gradient."""
-        config, task = self._task.config, self._task
+        task = self._task
         free = ensemble(task.contexts[torch.as_tensor(rows)])
         moved = 1 if self._together else free.shape[-2]
         size = (*free.shape[:-2], moved, task.omega.center.shape[0])
-        noise = torch.as_tensor(config.noise * rng.standard_normal(size))
-        scenarios, weights = self._placed(free, rows, noise)
+        noise = torch.as_tensor(task.config.noise * rng.standard_normal(size))
+        scenarios, weights = self._scenarios(free, rows, noise)
         outcomes = np.stack(
             [
-                likely.draw(mine, self._draws, rng)
-                for likely, mine in zip(self._likely, rows, strict=True)
+                sampler.draw(mine, self._draws, rng)
+                for sampler, mine in zip(self._samplers, rows, strict=True)
             ]
         )
-        loss, lost = self._charged(scenarios, weights, outcomes)
+        loss, unsolved = self._task_losses(scenarios, weights, outcomes)
         if self._regularization > 0:
-            loss = loss + self._regularization * task.mmd_losses(
-                scenarios, weights, rows
-            )
-        if lost.any():
-            loss = torch.where(lost, task.mmd_losses(scenarios, weights, rows), loss)
+            mmd = task.mmd_losses(scenarios, weights, rows)
+            loss = loss + self._regularization * mmd
+        if unsolved.any():
+            mmd = task.mmd_losses(scenarios, weights, rows)
+            loss = torch.where(unsolved, mmd, loss)
         return loss.mean(dim=1)
 
-    def _placed(
+    def _scenarios(
         self, free: Tensor, rows: np.ndarray, noise: Tensor
     ) -> tuple[Tensor, Tensor]:
-        placed = [
-            scenarios_from_output(free[s], head, _at(frame, mine), noise[s])
-            for s, (head, frame, mine) in enumerate(
-                zip(self._heads, self._frames, rows, strict=True)
-            )
-        ]
-        return torch.stack([z for z, _ in placed]), torch.stack([w for _, w in placed])
+        """Return the scenarios (S, B, K, p) and weights (S, B, K) of outputs on rows."""
+        index, found = torch.as_tensor(rows), []
+        for s, (head, terms) in enumerate(zip(self._heads, self._terms, strict=True)):
+            mine = None if terms is None else terms[index[s]]
+            found.append(scenarios_from_output(free[s], head, mine, noise[s]))
+        return torch.stack([z for z, _ in found]), torch.stack([w for _, w in found])
 
-    def _charged(
+    def _task_losses(
         self, scenarios: Tensor, weights: Tensor, outcomes: np.ndarray
     ) -> tuple[Tensor, Tensor]:
-        """Return the task losses (S, B) as torch would had it solved the programs.
-
-        Also where (S, B) they had no answer.
-        """
-        cases = scenarios.shape[0] * scenarios.shape[1]
+        """Return differentiable task losses (S, B), and where they could not be solved."""
+        shape = scenarios.shape[:2]
+        values, shares = scenarios.detach().numpy(), weights.detach().numpy()
         found = self._oracle.loss_gradient(
-            scenarios.detach().numpy().reshape(cases, *scenarios.shape[2:]),
-            outcomes.reshape(cases, *outcomes.shape[2:]),
-            weights=self._task.solver_weights(
-                weights.detach().numpy().reshape(cases, -1)
-            ),
+            values.reshape(-1, *values.shape[2:]),
+            outcomes.reshape(-1, *outcomes.shape[2:]),
+            weights=self._task.solver_weights(shares.reshape(-1, shares.shape[-1])),
             on_error="record",
             progress=False,
             fresh=True,
         )
         self.failed += len(found.failures)
         unit = self._task.cost_scale
-        losses = torch.as_tensor(np.nan_to_num(found.loss) / unit)
+        losses = torch.as_tensor(np.nan_to_num(found.loss) / unit).reshape(shape)
         slopes = torch.as_tensor(np.nan_to_num(found.gradient) / unit)
-        moved = (scenarios - scenarios.detach()) * slopes.reshape(scenarios.shape)
-        lost = torch.as_tensor(np.isnan(found.loss)).reshape(scenarios.shape[:2])
-        return losses.reshape(scenarios.shape[:2]) + moved.sum(dim=(-1, -2)), lost
-
-
-def _at(frame: Tensor | None, rows: np.ndarray) -> Tensor | None:
-    return None if frame is None else frame[torch.as_tensor(rows)]
+        # The added term is zero; its gradient is that of the losses.
+        change = (scenarios - scenarios.detach()) * slopes.reshape(scenarios.shape)
+        unsolved = torch.as_tensor(np.isnan(found.loss)).reshape(shape)
+        return losses + change.sum(dim=(-1, -2)), unsolved

@@ -56,7 +56,6 @@ def train_dynamic(
     buffer: int,
     *,
     fresh: bool = False,
-    huber: bool = False,
     head: Any = None,
 ) -> list[DynamicFit]:
     """Train as :func:`~pyomo_csg.learn.methods.static.train_static`, then in rounds.
@@ -65,8 +64,7 @@ def train_dynamic(
     ``buffer`` rounds (T'), and trains the bodies on them. Members that share a Loss-Net
     in static training continue to, and it learns from the labels of all of them.
     """
-    options: dict[str, Any] = {"huber": huber, "head": head}
-    first = train_static(task, start, lambdas, rows, stage, fresh=fresh, **options)
+    first = train_static(task, start, lambdas, rows, stage, fresh=fresh, head=head)
     bodies = [fit.body for fit in first]
     nets = list(dict.fromkeys(fit.loss_net for fit in first))
     shared = [nets.index(fit.loss_net) for fit in first]  # the Loss-Net of each member
@@ -83,9 +81,7 @@ def train_dynamic(
         samples = [replay.samples() for replay in buffers]
         # More samples make an epoch longer; a round costs as much as the first training.
         epochs = task.config.loss_epochs * largest // max(map(len, samples))
-        nets = train_loss_nets(
-            task, nets, samples, f"{name} Loss-Net", huber, max(1, epochs)
-        )
+        nets = train_loss_nets(task, nets, samples, f"{name} Loss-Net", max(1, epochs))
         mine = [nets[s] for s in shared]
         bodies = train_on_loss_net(
             task, bodies, mine, lambdas, rows, f"{name} Task-Net", head

@@ -47,31 +47,14 @@ def train_static(
     stage: str,
     *,
     fresh: bool = False,
-    huber: bool = False,
     head: Any = None,
 ) -> list[LossNetFit]:
     """Train one body per lambda and set of rows on Loss-Net + lambda * MMD.
 
-    Members that start from the same body (the same object) share its labels; on the same
-    rows they share a Loss-Net, too.
-
-    Parameters
-    ----------
-    task : Task
-    start : sequence of Module
-        Trained by MMD. They are not changed.
-    lambdas : sequence of float
-        Weights of the MMD loss.
-    rows : sequence of int arrays
-        The training rows of each member.
-    stage : str
-        Names bars and labels, and seeds.
-    fresh : bool, optional
-        Start from new weights, as the paper does, for as many epochs as an MMD fit.
-    huber : bool, optional
-        Train the Loss-Net on Huber's loss in place of squares.
-    head : Head or list of Head, optional
-        Of all, or one per member. Default: the task's.
+    Members that start from the same body (the same object, trained by MMD) share its
+    labels; on the same rows they share a Loss-Net, too. ``fresh`` bodies start from new
+    weights, as the paper does, for as many epochs as an MMD fit. ``head`` is one for all
+    members, or a list.
     """
     heads = expand_heads(task, head, len(start))
     keys = [(id(body), id(mine)) for body, mine in zip(start, heads, strict=True)]
@@ -102,7 +85,7 @@ def train_static(
             samples.append(by_start[key].take(places))
         shared.append(number[pair])
     nets = new_loss_nets(task, samples, f"{stage} Loss-Net")
-    nets = train_loss_nets(task, nets, samples, f"{stage} Loss-Net", huber)
+    nets = train_loss_nets(task, nets, samples, f"{stage} Loss-Net")
     begin = reset_weights(task, start, stage) if fresh else start
     epochs = task.config.mmd_epochs if fresh else task.config.task_epochs
     bodies = train_on_loss_net(

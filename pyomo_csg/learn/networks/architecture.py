@@ -51,25 +51,16 @@ for _kind in (Feedforward, Recurrent, Constant, Forecast, BoundedLinear):
 
 
 def describe_network(network: TaskNet) -> dict[str, Any]:
-    """Return a network's architecture in JSON types; of a user's module, only its class.
-
-    Examples
-    --------
-    >>> body = Constant((5, 1))
-    >>> head = OmegaHead(Omega([0.0], [float("inf")], [15.0], [0.25]))
-    >>> describe_network(TaskNet(body, head, [0.0, 0.0], [1.0, 1.0]))["body"]
-    {'kind': 'Constant', 'settings': {'shape': [5, 1]}}
-    """
+    """Return a network's architecture in JSON types; of a user's module, only its class."""
     head = network.head
     places: dict[str, Any] = {"kind": type(head).__name__}
     if type(head) is LocationScaleHead:
         places["location"] = _describe_module(head.location)
         places["scale"] = _describe_module(head.scale)
     elif type(head) is not OmegaHead:
-        found = f"its head is a {type(head).__name__}; give an OmegaHead or a "
-        raise DataError(
-            "The network cannot be described", [found + "LocationScaleHead"]
-        )
+        found = f"its head is a {type(head).__name__}"
+        wanted = "give an OmegaHead or a LocationScaleHead"
+        raise DataError("The network cannot be described", [f"{found}; {wanted}"])
     return {
         "body": _describe_module(network.body),
         "head": places,
@@ -160,26 +151,19 @@ def _build_head(kind: str, parts: Mapping[str, nn.Module], omega: Omega) -> nn.M
 def _build_part(
     place: str, part: Mapping[str, Any], custom: Mapping[str, nn.Module]
 ) -> nn.Module:
-    if part["kind"] == _CUSTOM:
-        return _custom_module(place, part, custom)
-    if part["kind"] not in _KINDS:
-        raise ValueError(f"there is no network of kind {part['kind']!r}")
-    settings = {key: _setting(value) for key, value in part["settings"].items()}
-    return _KINDS[part["kind"]](**settings)
-
-
-def _custom_module(
-    place: str, part: Mapping[str, Any], custom: Mapping[str, nn.Module]
-) -> nn.Module:
+    if part["kind"] != _CUSTOM:
+        if part["kind"] not in _KINDS:
+            raise ValueError(f"there is no network of kind {part['kind']!r}")
+        settings = {key: _setting(value) for key, value in part["settings"].items()}
+        return _KINDS[part["kind"]](**settings)
     if place not in custom:
         found = f"its {place} is a module of your own, of class '{part['class']}'"
         raise DataError("The network cannot be built", [f"{found}; give it"])
-    if type(custom[place]).__name__ != part["class"]:
+    found = type(custom[place]).__name__
+    if found != part["class"]:
         logger.warning(
             "The network's %s was of class '%s'; the one given is of class '%s'",
-            place,
-            part["class"],
-            type(custom[place]).__name__,
+            *(place, part["class"], found),
         )
     return custom[place]
 

@@ -20,14 +20,8 @@ class Omega(nn.Module):
     """Maps unconstrained numbers to outcomes within the Params' domains.
 
     0 becomes the center, and near it 1 is about one spread. An interval is mapped by a
-    scaled sigmoid, a one-sided bound by a softplus, an unbounded domain linearly.
-
-    Parameters
-    ----------
-    lower, upper : array (p,)
-        Infinite if there is no bound.
-    center, spread : array (p,)
-        Mean and standard deviation of the outcomes in the history.
+    scaled sigmoid, a one-sided bound by a softplus, an unbounded domain linearly. Center
+    and spread (p,) are those of the history; bounds (p,) that do not exist are infinite.
     """
 
     lower: Tensor
@@ -45,11 +39,8 @@ class Omega(nn.Module):
 
     def __init__(self, lower: Any, upper: Any, center: Any, spread: Any):
         super().__init__()
-        for name, values in zip(
-            ("lower", "upper", "center", "spread"),
-            (lower, upper, center, spread),
-            strict=True,
-        ):
+        given = {"lower": lower, "upper": upper, "center": center, "spread": spread}
+        for name, values in given.items():
             self.register_buffer(name, torch.as_tensor(values, dtype=torch.float64))
         self._derive()
 
@@ -97,16 +88,13 @@ class Omega(nn.Module):
             return center + spread * free
 
         unbounded = ~(has_lower | has_upper | has_both)
-        (_, first), *others = (
-            (where, function)
-            for where, function in (
-                (has_lower, above),
-                (has_upper, below),
-                (has_both, between),
-                (unbounded, anywhere),
-            )
-            if where.any()
+        kinds = (
+            (has_lower, above),
+            (has_upper, below),
+            (has_both, between),
+            (unbounded, anywhere),
         )
+        (_, first), *others = (kind for kind in kinds if kind[0].any())
 
         def outcomes(free: np.ndarray) -> np.ndarray:
             outcome = first(free)
@@ -117,7 +105,7 @@ class Omega(nn.Module):
         return outcomes
 
     def _derive(self) -> None:
-        """Compute what every call needs of the bounds, the center and the spread."""
+        """Compute the constants of the maps from the bounds, the center and the spread."""
         low, high = torch.isfinite(self.lower), torch.isfinite(self.upper)
         lower = torch.where(low, self.lower, self.center - self.spread)
         highest = torch.maximum(self.center, lower) + self.spread
@@ -128,12 +116,8 @@ class Omega(nn.Module):
             "_where": torch.stack([low & ~high, high & ~low, low & high]),
             "_lower": lower,
             "_upper": upper,
-            "_lower_shift": _softplus_inverse(
-                _positive((self.center - lower) / self.spread)
-            ),
-            "_upper_shift": _softplus_inverse(
-                _positive((upper - self.center) / self.spread)
-            ),
+            "_lower_shift": _softplus_inverse((self.center - lower) / self.spread),
+            "_upper_shift": _softplus_inverse((upper - self.center) / self.spread),
             "_shift": torch.logit(share),
             "_gain": self.spread / (width * share * (1 - share)),
         }.items():
@@ -154,8 +138,8 @@ class Omega(nn.Module):
         has_lower, has_upper, has_both = self._where
         lower, upper = self._lower, self._upper
         outcome = self.project(outcome)
-        start = _softplus_inverse(_positive((outcome - lower) / self.spread))
-        end = _softplus_inverse(_positive((upper - outcome) / self.spread))
+        start = _softplus_inverse((outcome - lower) / self.spread)
+        end = _softplus_inverse((upper - outcome) / self.spread)
         width = (upper - lower).clamp(min=1e-300)
         part = ((outcome - lower) / width).clamp(1e-4, 1 - 1e-4)
         free = (outcome - self.center) / self.spread
@@ -199,14 +183,11 @@ def standard_spread(values: np.ndarray) -> np.ndarray:
     return np.where(spread > 1e-12 * np.maximum(size, 1e-300), spread, 1.0)
 
 
-def _positive(values: Tensor) -> Tensor:
-    return values.clamp(min=_MARGIN)
-
-
 def _softplus(values: np.ndarray) -> np.ndarray:
     """Return torch's softplus, which is the identity from 20 on."""
     return np.maximum(values, np.log1p(np.exp(np.minimum(values, 20.0))))
 
 
 def _softplus_inverse(values: Tensor) -> Tensor:
+    values = values.clamp(min=_MARGIN)
     return values + torch.log(-torch.expm1(-values))

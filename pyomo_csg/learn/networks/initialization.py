@@ -29,17 +29,10 @@ _JITTER = 0.1  # in standard deviations
 def new_body(
     task: Task, kind: Any, points: np.ndarray | None, seed: np.random.Generator
 ) -> Any:
-    """Return a body whose outputs start at the centers of K clusters.
+    """Return a body of a kind, or a copy of a module.
 
-    Parameters
-    ----------
-    task : Task
-    kind : str, Linear or Module
-        ``'mlp'``, ``'lstm'``, ``'linear'``, ``'constant'``, or a module to copy.
-    points : array (n, p), optional
-        Unconstrained outcomes to cluster; without them the body starts at random.
-    seed : Generator
-        Seeds the weights and the clusters.
+    Its outputs start at the centers of K clusters of unconstrained ``points`` (n, p), or
+    at random without them.
     """
     inputs, number = task.contexts.shape[-1], int(seed.integers(2**31))
     with torch_seed(number):
@@ -111,11 +104,7 @@ def costliest_rows(task: Task, rows: np.ndarray) -> np.ndarray:
     # Rounding can move a mean out of Omega if its cluster is on the boundary.
     middles = task.omega.project(torch.as_tensor(clusters.cluster_centers_)).numpy()
     found = task.oracle.solve(
-        middles[None],
-        shares[None],
-        on_error="record",
-        progress=False,
-        fresh=True,
+        middles[None], shares[None], on_error="record", progress=False, fresh=True
     )
     if not np.isfinite(found.decision).all():
         return np.arange(len(rows))

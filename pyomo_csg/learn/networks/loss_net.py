@@ -27,16 +27,7 @@ class LossNet(nn.Module):
     One encoder reads each scenario and the outcome; the scenarios' codes are averaged, and
     a head predicts the loss from the two codes (section 3.5 of the paper). Inputs are
     standardized, outputs are in the model's units. Single precision in between is
-    accurate enough and takes half the time.
-
-    Parameters
-    ----------
-    numbers : int
-        p.
-    encoder : sequence of int
-        Units of its layers; the last is the size of the code.
-    head : sequence of int
-        Units of its hidden layers.
+    accurate enough and takes half the time. ``encoder`` and ``head`` are units of layers.
     """
 
     center: Tensor
@@ -84,21 +75,12 @@ class LossNet(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class LossSamples:
-    """Training data of a Loss-Net: S' of the paper.
+    """Training data of a Loss-Net: S' of the paper."""
 
-    Attributes
-    ----------
-    scenarios : array (n, K, p)
-    weights : array (n, K)
-    outcomes : array (n, p)
-    losses : array (n,)
-        l_opt; NaN if the program could not be solved.
-    """
-
-    scenarios: np.ndarray
-    weights: np.ndarray
-    outcomes: np.ndarray
-    losses: np.ndarray
+    scenarios: np.ndarray  # (n, K, p)
+    weights: np.ndarray  # (n, K)
+    outcomes: np.ndarray  # (n, p)
+    losses: np.ndarray  # l_opt (n,); NaN if the program could not be solved
 
     def __len__(self) -> int:
         return len(self.losses)
@@ -152,24 +134,9 @@ def train_loss_nets(
     nets: Sequence[LossNet],
     samples: Sequence[LossSamples],
     stage: str,
-    huber: bool = False,
     epochs: int | None = None,
 ) -> list[LossNet]:
-    """Return copies of the Loss-Nets, each trained on its samples.
-
-    Parameters
-    ----------
-    task : Task
-    nets : sequence of LossNet
-        The initial networks.
-    samples : sequence of Samples
-        Unsolved cases are left out.
-    stage : str
-    huber : bool, optional
-        Use the Huber loss, which is robust to outliers, instead of squared errors.
-    epochs : int, optional
-        Default: the settings' ``loss_epochs``.
-    """
+    """Return copies of the Loss-Nets, each trained on the solved cases of its samples."""
     config = task.config
     solved = [one.solved() for one in samples]
     data = [torch.as_tensor(array) for array in concatenate_samples(solved).arrays()]
@@ -179,13 +146,13 @@ def train_loss_nets(
     ]
     scales = torch.stack([net.loss_spread for net in nets])[:, None]
     ensemble = Ensemble(nets).to(task.device)
-    measure = nn.functional.huber_loss if huber else nn.functional.mse_loss
 
     def loss(batch: np.ndarray) -> Tensor:
         *inputs, losses = (column[torch.as_tensor(batch)] for column in data)
-        errors = ensemble(*inputs) - losses
-        errors = errors / scales
-        return measure(errors, torch.zeros_like(errors), reduction="none").mean(-1)
+        errors = (ensemble(*inputs) - losses) / scales
+        return nn.functional.mse_loss(
+            errors, torch.zeros_like(errors), reduction="none"
+        ).mean(-1)
 
     schedule = Schedule(
         config.loss_epochs if epochs is None else epochs,

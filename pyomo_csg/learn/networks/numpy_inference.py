@@ -31,15 +31,6 @@ def numpy_generator(network: TaskNet) -> Generator | None:
     Not supported are modules of a user and parameters outside the CPU's memory. The
     function maps raw contexts (B, d) or (B, W, d) to scenarios (B, K, p) and weights
     (B, K). It shares memory with the network, and so follows changes in place.
-
-    Examples
-    --------
-    >>> from pyomo_csg.learn.networks.domains import Omega
-    >>> head = OmegaHead(Omega([0.0], [float("inf")], [15.0], [0.25]))
-    >>> generate = numpy_generator(TaskNet(Constant((5, 1)), head, [0.0, 0.0], [1.0, 1.0]))
-    >>> scenarios, weights = generate(np.zeros((1, 2)))
-    >>> scenarios[0, :, 0], weights[0]
-    (array([15., 15., 15., 15., 15.]), array([0.2, 0.2, 0.2, 0.2, 0.2]))
     """
     parts = chain(network.named_parameters(), network.named_buffers())
     if not all(_is_supported(name, tensor) for name, tensor in parts):
@@ -127,15 +118,13 @@ def _recurrent(bodies: list[Recurrent]) -> Function:
         entering, back, bias, other = (
             _by_gate(np.stack(one)) for one in zip(*parts, strict=True)
         )
-        input_terms = _input_terms(
-            slopes * entering, slopes * (bias + other), x.astype(kind)
-        )
+        bias = slopes * (bias + other)
+        input_terms = _input_terms(slopes * entering, bias, x.astype(kind))
         back = slopes * back
         gates = np.empty(input_terms.shape[1:], kind)
         take, keep, new, show = gates  # views
-        slope = np.array(
-            np.broadcast_to(slopes, gates.shape)
-        )  # faster than broadcasting in the loop
+        # Copied once, because broadcasting in the loop is slower.
+        slope = np.array(np.broadcast_to(slopes, gates.shape))
         level = 1 - slope
         state, memory, fresh = np.zeros((3, *take.shape), kind)
         for step in input_terms:
@@ -204,11 +193,10 @@ def _forecast_function(
     views = [(_array(one.center), _array(one.spread)) for one in forecasts]
 
     def frame(x: np.ndarray) -> list[np.ndarray]:
-        seen = np.stack([(x - center) / spread for center, spread in views])
-        said = np.split(each(seen.repeat(sizes, axis=0)), ends)
-        return [
-            scale(one.mean(axis=0)) for scale, one in zip(scaled, said, strict=True)
-        ]
+        inputs = np.stack([(x - center) / spread for center, spread in views])
+        outputs = np.split(each(inputs.repeat(sizes, axis=0)), ends)
+        pairs = zip(scaled, outputs, strict=True)
+        return [scale(output.mean(axis=0)) for scale, output in pairs]
 
     return frame
 

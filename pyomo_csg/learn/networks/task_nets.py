@@ -44,17 +44,7 @@ def eval_mode(module: nn.Module) -> Iterator[None]:
 
 
 class Feedforward(nn.Module):
-    """An MLP body for contexts (B, d).
-
-    Parameters
-    ----------
-    inputs : int
-        d.
-    shape : tuple of int
-        Shape of the output for a context: (K, p), or (K, p + 1) with learned weights.
-    hidden : sequence of int
-        Units of the hidden layers.
-    """
+    """An MLP body from contexts (B, d) to outputs (B, K, p), or (B, K, p + 1) with weights."""
 
     def __init__(
         self, inputs: int, shape: tuple[int, int], hidden: Sequence[int] = (64, 64)
@@ -315,14 +305,8 @@ class FunctionModule(nn.Module):
 class TaskNet(nn.Module):
     """A network from contexts to scenarios and their weights.
 
-    Parameters
-    ----------
-    body : Module
-        From standardized contexts to outputs (B, K, p), or (B, K, p + 1) where the last
-        number is the logarithm of a weight.
-    head : Head
-    center, spread : array (d,)
-        Mean and standard deviation of the contexts in the history.
+    The body maps standardized contexts to outputs (B, K, p), or (B, K, p + 1) where the
+    last is the logarithm of a weight. Center and spread (d,) are those of the contexts.
     """
 
     center: Tensor

@@ -34,16 +34,15 @@ def resolve_network(network: Any, task: Task) -> tuple[Any, Any]:
     if network == "location-scale":
         return "constant", _fitted_head(task)
     if isinstance(network, str | Linear):
+        problem = ""
         if task.history.has_panels and network not in ("lstm", "constant"):
-            raise DataError(
-                _SUBJECT,
-                [f"network is {network!r}, but contexts are panels; give 'lstm'"],
+            problem = f"network is {network!r}, but contexts are panels; give 'lstm'"
+        elif network == "lstm" and not task.history.has_panels:
+            problem = (
+                "network is 'lstm', but contexts are vectors; give panels (n, W, d)"
             )
-        if network == "lstm" and not task.history.has_panels:
-            raise DataError(
-                _SUBJECT,
-                ["network is 'lstm', but contexts are vectors; give panels (n, W, d)"],
-            )
+        if problem:
+            raise DataError(_SUBJECT, [problem])
         return network, None
     if isinstance(network, LocationScale):
         return "constant", _location_scale_head(network, task)
@@ -52,12 +51,8 @@ def resolve_network(network: Any, task: Task) -> tuple[Any, Any]:
     some = task.contexts[:2]
     _call_module("network", body, some, (len(some), *task.output_shape))
     if not any(parameter.requires_grad for parameter in body.parameters()):
-        raise DataError(
-            _SUBJECT,
-            [
-                "network has no parameters to train; give it some, or a csg.LocationScale"
-            ],
-        )
+        problem = "network has no parameters to train; give it some, or a "
+        raise DataError(_SUBJECT, [problem + "csg.LocationScale"])
     return body, None
 
 

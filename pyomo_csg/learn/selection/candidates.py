@@ -101,19 +101,11 @@ class _Start:
 
 
 class Candidates:
-    """Trains the candidates.
+    """Trains the candidates on every fold.
 
-    Parameters
-    ----------
-    task : Task
-    folds : Folds
-    kind : str or Module
-        The body that reads contexts.
-    head : LocationScaleHead, optional
-        The user's location and scale.
-    samplers : sequence of Sampler, optional
-        What decisions are evaluated on in training, per fold. Default: observed outcomes
-        and those that a forest weights.
+    ``kind`` is the body that reads contexts, ``head`` the user's location and scale, if
+    any. Training evaluates decisions on what ``samplers`` draw, one per fold; by default
+    observed outcomes and those that a forest weights.
     """
 
     def __init__(

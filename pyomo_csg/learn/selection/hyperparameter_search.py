@@ -21,6 +21,9 @@ from pyomo_csg.learn.selection.scoring import fill_unsolved, paired_difference
 
 logger = logging.getLogger(__name__)
 
+COUNTS = (1, 2, 3, 5, 10, 20, 40)  # numbers of scenarios that scenarios='auto' tries
+_TIMED = 10  # decisions
+
 _RATE = loguniform(3e-4, 1e-2)
 _ALWAYS = {
     "batch": [25, 50, 100],
@@ -39,7 +42,7 @@ _LAYERS = {
     "mlp": {"hidden": [(32,), (64,), (64, 64), (128, 128)]},
     "lstm": {"recurrent": [(16, 32), (32,), (32, 64), (64, 64)]},
 }
-# 'auto' follows a Loss-Net where decisions have no gradient.
+# 'auto' trains on a Loss-Net where decisions have no gradient.
 _METHODS = {
     "mmd": {},
     "direct": _TASK,
@@ -50,29 +53,13 @@ _METHODS = {
 
 
 def search_space(method: str, network: Any, panels: bool) -> dict[str, Any]:
-    """Return lists and laws to draw settings from, by name.
+    """Return lists and distributions to draw settings from, by name.
 
-    Parameters
-    ----------
-    method : str
-    network : str, Module, LocationScale or Linear, optional
-        As the user gave it; one that is not ours has its own layers.
-    panels : bool
-        Whether contexts are.
-
-    Examples
-    --------
-    >>> sorted(search_space("mmd", None, panels=True))
-    ['batch', 'decay', 'mmd_epochs', 'mmd_rate', 'recurrent']
+    The layers of a user's module are not searched.
     """
-    usual = "lstm" if panels else "mlp"
-    kind = usual if network is None else network
+    kind = ("lstm" if panels else "mlp") if network is None else network
     layers = _LAYERS.get(kind, {}) if isinstance(kind, str) else {}
     return {**_ALWAYS, **_METHODS[method], **layers}
-
-
-COUNTS = (1, 2, 3, 5, 10, 20, 40)
-_TIMED = 10
 
 
 def search(
@@ -82,20 +69,10 @@ def search(
     log: TrainingLog,
     fit: Callable[[FitConfig, str], MethodResult],
 ) -> MethodResult:
-    """Return the best fit over hyperparameters drawn at random, by held-out losses.
+    """Return the best fit over hyperparameters drawn from a space, by held-out losses.
 
-    The settings as given are the first to be tried.
-
-    Parameters
-    ----------
-    config : FitConfig
-    space : mapping
-        From names of settings to what they are drawn from: as of
-        :func:`pyomo_csg.learn.selection.hyperparameter_search.search_space`.
-    seed : int
-    log : TrainingLog
-    fit : callable
-        From settings, and a name for their stages, to a fit.
+    The settings as given are tried first. ``fit`` maps settings, and a name for their
+    stages, to a fit.
     """
     drawn = ParameterSampler(space, config.search - 1, random_state=seed)
     settings = [config, *(replace(config, **one) for one in drawn)]
@@ -105,7 +82,7 @@ def search(
         for number, mine in enumerate(settings):
             one = fit(mine, f"search {number}")
             if log.stopped_in is not None and found:
-                break  # it is not whole
+                break  # it was cut short
             found.append(one)
             held.append(one.holdout_losses())
             losses.append(_mean(held[-1]))
@@ -132,18 +109,8 @@ def smallest_scenario_count(
 ) -> tuple[int, MethodResult]:
     """Return the smallest K within one standard error of the best, and its fit.
 
-    Parameters
-    ----------
-    counts : list of int
-        In rising order.
-    seconds : float, optional
-        A decision's time at most: larger K are not tried once one is over it.
-    log : TrainingLog
-        Whose time may be up: a K that was cut short then counts only if it is the first.
-    fit : callable
-        From K to a fit.
-    decide : callable
-        Makes one decision by a fit; it is timed.
+    ``counts`` are in rising order; larger ones are not tried once ``decide`` takes longer
+    than ``seconds``. A fit that the time budget cut short counts only if it is the first.
     """
     fits: list[MethodResult] = []
     for count in counts:
@@ -152,11 +119,13 @@ def smallest_scenario_count(
             break
         slow = seconds is not None and _seconds(decide, found) > seconds
         if slow and fits:
-            logger.info("K = %d takes more than %g s a decision", count, seconds)
+            logger.info("a decision with K = %d takes more than %g s", count, seconds)
             break
         fits.append(found)
         if slow:
-            logger.warning("Even K = %d takes more than %g s", count, seconds)
+            logger.warning(
+                "even a decision with K = %d takes more than %g s", count, seconds
+            )
             break
         if log.stopped_in is not None:
             break

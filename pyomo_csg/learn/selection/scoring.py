@@ -24,41 +24,24 @@ from pyomo_csg.solve import Oracle
 _ROWS, _DRAWS, _ERRORS = 48, 48, 256
 _CLEARLY = 2.0  # standard errors by which a clear difference exceeds zero
 _NO_COSTS = (
-    "no decision on generated scenarios has a cost on held-out pairs; see Oracle.solve "
+    "no decision on generated scenarios has a cost on held-out rows; see Oracle.solve "
     "and Oracle.cost on the history for why, and give the model complete recourse"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class PairedDifference:
-    """How much more something costs than a reference on the same pairs.
-
-    Attributes
-    ----------
-    mean, standard_error : array
-        Of the differences.
-    reference_wins : array
-        The share of pairs on which the reference costs less; ties count half.
-    """
+    """How much more something costs than a reference on the same rows."""
 
     mean: np.ndarray
     standard_error: np.ndarray
-    reference_wins: np.ndarray
+    reference_wins: np.ndarray  # the share of rows on which the reference costs less
 
 
 def paired_difference(
     costs: np.ndarray, reference: np.ndarray, ddof: int = 0
 ) -> PairedDifference:
-    """Compare costs (..., n) with those of a reference (n,), pair by pair.
-
-    Fill missing costs first, with :func:`fill_unsolved` for example.
-
-    Examples
-    --------
-    >>> found = paired_difference(np.array([3.0, 5.0, 7.0]), np.array([3.0, 4.0, 5.0]))
-    >>> float(found.mean), round(float(found.reference_wins), 2)
-    (1.0, 0.83)
-    """
+    """Compare costs (..., n) with those of a reference (n,), row by row; ties count half."""
     apart = costs - reference
     return PairedDifference(
         apart.mean(axis=-1),
@@ -76,7 +59,7 @@ def fill_unsolved(costs: np.ndarray) -> np.ndarray:
 def compare_candidates(
     names: Sequence[str], losses: np.ndarray, trusted: str | None = None
 ) -> Selection:
-    """Choose the candidate with the least mean cost (candidates, pairs) on held-out pairs.
+    """Choose the candidate with the least mean cost (candidates, n) on held-out rows.
 
     NaN, an unsolved program, counts as the worst cost of all. The ``trusted`` candidate is
     chosen unless another one is better by more than two standard errors. The confidence
@@ -98,7 +81,7 @@ def compare_candidates(
     margin = float(means[runner_up] - means[best])
     if errors[runner_up] > 0:
         confidence = float(norm.cdf(margin / errors[runner_up]))
-    else:  # constant differences, equal costs, or a single pair
+    else:  # constant differences, equal costs, or a single row
         confidence = 1.0 if margin > 0 and losses.shape[1] > 1 else 0.5
     unsolved = np.isnan(losses).sum(axis=1)
     return Selection(

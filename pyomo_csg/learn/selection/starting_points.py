@@ -1,4 +1,4 @@
-"""Where numbers that are the same for all contexts start: near what decides."""
+"""Starting points of constant scenarios and atoms: those with the best decisions."""
 
 from __future__ import annotations
 
@@ -19,16 +19,13 @@ from pyomo_csg.learn.networks.initialization import (
 from pyomo_csg.learn.selection.scoring import decision_costs
 from pyomo_csg.learn.task import Task
 
-_SETS, _JUDGED = 200, 256
-_SLOW_SETS, _SLOW_JUDGED = (
-    24,
-    64,
-)  # with integer recourse, where every cost is a program
-_CONTEXTS = 8  # that atoms are judged after
+_SETS, _OUTCOMES = 200, 256
+_SLOW_SETS, _SLOW_OUTCOMES = 24, 64  # with integer recourse: each cost is a program
+_CONTEXTS = 8  # on which atoms are evaluated
 
 
 def starting_constants(task: Task, rows: np.ndarray, count: int) -> list[nn.Module]:
-    """Return bodies of the scenarios that decide best on some rows."""
+    """Return bodies of the scenarios with the best decisions on some rows."""
     best = best_scenario_sets(task, rows, count, task.rng("constant draws"))
     return [
         constant_body(task, task.omega.inverse(torch.as_tensor(scenarios)), weights)
@@ -37,93 +34,86 @@ def starting_constants(task: Task, rows: np.ndarray, count: int) -> list[nn.Modu
 
 
 def starting_atoms(
-    task: Task, head: Any, rows: np.ndarray, errors: ResidualSampler
+    task: Task, head: Any, rows: np.ndarray, sampler: ResidualSampler
 ) -> list[nn.Module]:
-    """Return bodies of atoms in units of location and scale: half as many again as starts.
+    """Return bodies of atoms in units of location and scale, 1.5 times ``starts`` of them.
 
-    As many as there are starts are the best of many draws, by what decisions on them cost
-    when errors follow; the others are centers of clusters, from which a descent ends
-    elsewhere. Every other draw and cluster is among what costs most: what decides is
-    often there.
+    Two thirds are the best of many random sets, by the costs of their decisions under the
+    sampler's residuals. The others are cluster centers, from which training ends elsewhere.
+    Half of all sets come from the costliest rows, which often determine the decision.
     """
-    residuals, dear = scaled_residuals(task, head, rows), costliest_rows(task, rows)
-    rng, kinds = task.rng("location-scale draws"), (residuals, residuals[dear])
-    drawn = np.concatenate([_drawn(task, points, rng) for points in kinds])
+    residuals = scaled_residuals(task, head, rows)
+    pools = residuals, residuals[costliest_rows(task, rows)]
+    rng = task.rng("location-scale draws")
+    sets = np.concatenate([_random_sets(task, points, rng) for points in pools])
     some = rows[evenly_spaced(len(rows), _CONTEXTS)]
+    terms = head.context_terms(torch.as_tensor(task.history.contexts[some]))
     costs = _mean_costs(
         task,
-        _after(task, head, drawn, some),
-        _weights(task, residuals, drawn),
-        errors.every_residual(some, _judged(task)),
+        np.asarray(head.outcomes(torch.as_tensor(sets)[:, None], terms)),
+        _weights(task, residuals, sets),
+        sampler.every_residual(some, _outcome_count(task)),
     )
-    best = drawn[np.argsort(costs, kind="stable")[: task.config.starts]]
-    middles = [
-        cluster_centers(kinds[start % 2], task.scenarios, int(rng.integers(2**31)))
+    best = sets[np.argsort(costs, kind="stable")[: task.config.starts]]
+    centers = [
+        cluster_centers(pools[start % 2], task.scenarios, int(rng.integers(2**31)))
         for start in range(task.config.starts // 2)
     ]
-    sets = np.stack([*best, *middles])
-    shares = _weights(task, residuals, sets)
+    atoms = np.stack([*best, *centers])
     return [
-        constant_body(task, torch.as_tensor(one), share)
-        for one, share in zip(sets, shares, strict=True)
+        constant_body(task, torch.as_tensor(one), weights)
+        for one, weights in zip(atoms, _weights(task, residuals, atoms), strict=True)
     ]
 
 
 def best_scenario_sets(
     task: Task, rows: np.ndarray, count: int, rng: np.random.Generator
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return scenarios (K, p) and weights (K,) whose decisions cost least on some rows.
+    """Return the scenarios (K, p) and weights (K,) with the best decisions on some rows.
 
-    Drawn among the rows' outcomes, and the centers of their clusters. The few that decide
-    are often in the tails, where clusters have no center and a descent finds no way.
-    Where weights are learned, they are the shares of outcomes that are nearest to each.
+    They are the best of many random sets of outcomes and of the cluster centers. Good
+    sets are often in the tails, where clusters have no center and training does not get.
     """
     outcomes = task.history.outcomes[rows]
-    # Rounding takes a mean out of Omega where all of a cluster is at its edge.
-    drawn = torch.as_tensor(_drawn(task, outcomes, rng, count))
+    # Rounding can move a mean out of Omega if its cluster is on the boundary.
+    drawn = torch.as_tensor(_random_sets(task, outcomes, rng, count))
     sets = task.omega.project(drawn).numpy()
     unit = task.omega.spread.numpy()
     weights = _weights(task, outcomes / unit, sets / unit)
-    judged = outcomes[evenly_spaced(len(rows), _judged(task))]
-    costs = _mean_costs(task, sets[:, None], weights, judged[None])
+    some = outcomes[evenly_spaced(len(rows), _outcome_count(task))]
+    costs = _mean_costs(task, sets[:, None], weights, some[None])
     best = np.argsort(costs, kind="stable")[:count]
     return list(zip(sets[best], weights[best], strict=True))
 
 
-def _after(task: Task, head: Any, atoms: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the scenarios (S, B, K, p) that sets of atoms (S, K, p) are on some rows."""
-    frame = head.context_terms(torch.as_tensor(task.history.contexts[rows]))
-    return np.asarray(head.outcomes(torch.as_tensor(atoms)[:, None], frame))
-
-
-def _drawn(
+def _random_sets(
     task: Task, points: np.ndarray, rng: np.random.Generator, least: int = 0
 ) -> np.ndarray:
-    """Return many sets (S, K, p) of some points (m, p), and the centers of clusters."""
-    size, few = task.scenarios, len(points) < task.scenarios
+    """Return random sets (S, K, p) of points (m, p); the last is the cluster centers."""
+    size, repeats = task.scenarios, len(points) < task.scenarios
     draws = max(least, _SLOW_SETS if task.has_integer_recourse else _SETS)
-    picked = [rng.choice(len(points), size, replace=few) for _ in range(draws)]
-    middles = cluster_centers(points, size, int(rng.integers(2**31)))
-    return np.concatenate([points[np.array(picked)], middles[None]])
+    picked = [rng.choice(len(points), size, replace=repeats) for _ in range(draws)]
+    centers = cluster_centers(points, size, int(rng.integers(2**31)))
+    return np.concatenate([points[np.array(picked)], centers[None]])
 
 
 def _weights(task: Task, points: np.ndarray, sets: np.ndarray) -> np.ndarray:
-    """Return the weights (S, K) that scenarios of sets (S, K, p) start with."""
+    """Return weights (S, K): equal, or the shares of points nearest to each scenario."""
     if task.config.weights == "learned":
         return np.array([cluster_shares(points, one) for one in sets])
     return np.full(sets.shape[:2], 1 / task.scenarios)
 
 
-def _judged(task: Task) -> int:
-    return _SLOW_JUDGED if task.has_integer_recourse else _JUDGED
+def _outcome_count(task: Task) -> int:
+    return _SLOW_OUTCOMES if task.has_integer_recourse else _OUTCOMES
 
 
 def _mean_costs(
     task: Task, sets: np.ndarray, weights: np.ndarray, outcomes: np.ndarray
 ) -> np.ndarray:
-    """Return what deciding on sets costs (S,), in the mean; NaN where there is no answer.
+    """Return the mean costs (S,) of decisions on sets; NaN if a program was not solved.
 
-    Of sets (S, B, K, p) for B contexts, with weights (S, K), after outcomes (B, m, p).
+    Sets (S, B, K, p) hold scenarios for B contexts, and outcomes are (B, m, p).
     """
     count, contexts, *shape = sets.shape
     found = task.oracle.solve(
