@@ -1,4 +1,4 @@
-"""Decider, the base class of policies and baselines: a context in, a decision out."""
+"""The base classes of policies and baselines: a context in, a decision out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,10 @@ from pyomo_csg.learn.columns import LARGEST
 from pyomo_csg.learn.history import read_contexts
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel
+
+if TYPE_CHECKING:  # baselines need no torch
+    from pyomo_csg.learn.fit_result import FitResult
+    from pyomo_csg.learn.networks.task_nets import TaskNet
 
 logger = logging.getLogger(__name__)
 
@@ -195,13 +199,13 @@ class Decider(ABC):
 
     def _read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
         """Return contexts (n, ...), and whether ``x`` was a single one."""
-        if (
-            type(x) is np.ndarray
-            and x.dtype == np.float64
-            and x.shape == self.context_shape
-            and (np.abs(x) < LARGEST).all()
-        ):
-            return np.array(x)[None], True  # fast path for the most common call
+        # Fast path for the most common calls: one context as an array or a list of floats.
+        is_list = type(x) is list and all(type(value) is float for value in x)
+        is_array = type(x) is np.ndarray and x.dtype == np.float64
+        if (is_list or is_array) and np.shape(x) == self.context_shape:
+            context = np.array(x)
+            if (np.abs(context) < LARGEST).all():
+                return context[None], True
         return read_contexts(x, self.context_shape, self.context_names)
 
     def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
@@ -227,6 +231,31 @@ class Decider(ABC):
                 for part in ("decision", "value", "status", "bound")
             }
         )
+
+
+class LearnedDecider(Decider):
+    """A decider with a trained network ``learned`` that generates ``count`` scenarios.
+
+    Reports and bounds use it, so that they need not import :class:`pyomo_csg.Policy`.
+    """
+
+    learned: FitResult
+    count: int
+
+    @property
+    def network(self) -> TaskNet:
+        """The network that generates the scenarios."""
+        return self.learned.network
+
+    @property
+    def method(self) -> str:
+        """The method that was passed to :func:`pyomo_csg.fit`."""
+        return self.learned.method
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """Training losses: stage, step and values."""
+        return self.learned.log
 
 
 def _explain_infeasible(error: SolveError, contexts: np.ndarray) -> SolveError:

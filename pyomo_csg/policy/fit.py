@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,59 +57,72 @@ def fit(
     seconds: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Policy:
-    """Learn which K scenarios to solve the model on, given a context.
+    """Learn a policy that maps each context to K scenarios and decides on them.
+
+    The scenarios are trained so that a decision optimized on them costs little when the
+    real outcome arrives. The same arguments and seed give the same policy, bit for bit.
 
     Parameters
     ----------
     model : ConcreteModel
         Annotated by :func:`pyomo_csg.annotate`.
     data : (contexts, outcomes) or DataFrame
-        The history. Contexts are an array (n, d), or panels (n, W, d); outcomes are an
-        array (n, p). A DataFrame has a column for each uncertain number, by its Pyomo
-        name; the others, or those named by ``context``, are the context.
+        The history. Contexts are an array (n, d), or (n, W, d) for panels of W time
+        steps; outcomes are an array (n, p). A DataFrame has one column per uncertain
+        Param, by its Pyomo name. Its other columns are the context, unless ``context``
+        names them.
     scenarios : int or 'auto'
-        K, at most as many as there are pairs. ``'auto'`` takes the smallest whose
-        cross-validated loss is within one standard error of the best, and whose
-        decisions take no longer than ``config.seconds``.
-    method : str
-        ``'auto'``: the best of some candidates, by cross-validated costs of decisions.
-        ``'mmd'``: the energy distance; needs no solver. ``'static'``, ``'dynamic'``: the
-        paper's Loss-Net. ``'direct'``: the gradient through the optimal basis.
+        K, at most the number of rows. ``'auto'`` tries several and keeps the smallest K
+        with a held-out loss within one standard error of the best. It tries no larger K
+        once a decision takes more than ``config.seconds``.
+    method : {'auto', 'mmd', 'static', 'dynamic', 'direct'}
+        ``'auto'`` cross-validates several candidates, simple baselines among them, and
+        keeps the one with the cheapest decisions. ``'mmd'`` matches the conditional
+        distribution by the maximum mean discrepancy and solves no programs.
+        ``'static'`` and ``'dynamic'`` train on a Loss-Net, as in the paper. ``'direct'``
+        follows the gradient of the task loss through the optimal basis.
     regularization : float or str
-        The MMD loss's weight lambda in ``'static'`` and ``'dynamic'``: a number in raw
-        units, as in the paper; ``'0.1x'``, relative to the MMD loss; ``'auto'`` chooses
-        on held-out pairs. For ``'direct'`` a number in standard deviations.
+        The weight lambda of the MMD loss. For ``'static'`` and ``'dynamic'``: a number
+        in raw units, as in the paper; a text such as ``'0.1x'``, relative to the MMD
+        loss; or ``'auto'``, chosen on held-out rows. For ``'direct'``: a number, with
+        outcomes in standard deviations.
     context : str or list of str, optional
-        The DataFrame's columns that are the context.
+        The context columns of a DataFrame.
     network : str, Module, LocationScale or Linear, optional
-        ``'mlp'`` (default), ``'lstm'`` (default for panels), ``'linear'`` (Linear()),
-        ``'constant'``, ``'location-scale'``; a module of your own from standardised
-        contexts (B, d) to numbers (B, K, p), which the Params' domains then bound; a
-        :class:`LocationScale`; or a :class:`Linear`, whose weights are bounded.
+        ``'mlp'`` (default), ``'lstm'`` (default for panels), ``'linear'``,
+        ``'constant'`` or ``'location-scale'``. Or your own module, from standardized
+        contexts (B, d) to values (B, K, p) that are then mapped into the domains of the
+        Params; a :class:`LocationScale`; or a :class:`Linear` with bounded weights.
     config : FitConfig or dict, optional
-        Settings.
+        Further settings.
     seed : int
-        The same seed gives the same policy, whatever the number of workers.
+        Results do not depend on the number of workers.
     solver, executor, workers
         As in :class:`pyomo_csg.Oracle`.
     checkpoint : path, optional
-        A folder for finished stages and labels. The same call goes on where it stopped.
+        A folder that stores finished stages and labels. If a fit is interrupted, the
+        same call resumes it.
     progress : bool
-        Whether to draw bars.
+        Whether to show progress bars.
     callback : callable, optional
-        Called with a dict for every step that is logged.
+        Called with a dict for every logged training step.
     seconds : float, optional
-        When to stop learning: the best network so far is returned then, and its report
-        says in which stage that was. A step, a chunk of labels, and the comparison of
-        what there is are brought to their end. Not to be confused with
-        ``config.seconds``, a decision's time.
+        The time budget of the fit. When it is used up, the best network so far is
+        returned, and the report names the stage that was stopped. The current step,
+        batch of labels or comparison is finished first. (``config.seconds`` limits the
+        time of one decision instead.)
     options : mapping, optional
-        Of the solver, as in :class:`pyomo_csg.Oracle`: ``{'time_limit': 10.0}`` seconds
-        for one program.
+        Solver options, as in :class:`pyomo_csg.Oracle`: for example
+        ``{'time_limit': 10.0}``, in seconds per program.
 
     Returns
     -------
     Policy
+
+    Raises
+    ------
+    DataError
+        If an argument or the data are not valid; it lists every problem.
 
     Examples
     --------
@@ -146,38 +159,30 @@ def fit(
         solver=solver,
         **({"options": dict(options)} if options else {}),
     )
-    with single_threaded(), Checkpoint(checkpoint, identity) as kept:
-        fitter = _Fitter(
-            oracle,
-            history,
-            method,
-            regularization,
-            network,
-            settings,
-            seed,
-            log,
-            kept,
+    with single_threaded(), Checkpoint(checkpoint, identity) as stages:
+        trainer = _Fit(
+            oracle=oracle,
+            history=history,
+            method=method,
+            regularization=regularization,
+            network=network,
+            settings=settings,
+            seed=seed,
+            log=log,
+            checkpoint=stages,
         )
-        count, found = fitter.fit(scenarios)
-    used = {**identity.pop("settings"), **(found.selection.settings or {})}
-    del identity["versions"]  # it is in the summary itself
+        count, found = (
+            trainer.choose_count()
+            if isinstance(scenarios, str)
+            else (scenarios, trainer.learn(scenarios))
+        )
     learned = FitResult(
         found.network,
         method,
-        {
-            **found.selection.summary(),
-            "seed": seed,
-            "pairs": len(history),
-            "scenarios": count,
-            "context_shape": list(history.contexts.shape[1:]),
-            "settings": dict(sorted(used.items())),
-            "versions": package_versions(),
-            "identity": identity,
-            **_told(log, found, seconds),
-        },
+        _summarize(found, count, history, identity, log, seconds),
         log.table(),
         history.context_names,
-        _reach(history, found),
+        _largest_distance(history, found),
     )
     return Policy(
         model,
@@ -189,95 +194,108 @@ def fit(
     )
 
 
-class _Fitter:
-    """One call of fit, its arguments checked."""
+@dataclass(frozen=True, kw_only=True)
+class _Fit:
+    """The validated arguments of one call of :func:`fit`."""
 
-    def __init__(
-        self,
-        oracle: Oracle,
-        history: History,
-        method: str,
-        regularization: float | str,
-        network: Any,
-        settings: FitConfig,
-        seed: int,
-        log: TrainingLog,
-        checkpoint: Checkpoint,
-    ):
-        self._oracle, self._history, self._method = oracle, history, method
-        self._regularization, self._network = regularization, network
-        self._settings, self._seed = settings, seed
-        self._log, self._checkpoint = log, checkpoint
+    oracle: Oracle
+    history: History
+    method: str
+    regularization: float | str
+    network: Any
+    settings: FitConfig
+    seed: int
+    log: TrainingLog
+    checkpoint: Checkpoint
 
-    def fit(self, scenarios: int | str) -> tuple[int, MethodResult]:
-        """Return K and the fit."""
-        if isinstance(scenarios, int):
-            return scenarios, self._searched(scenarios, "")
-        counts = [count for count in COUNTS if count <= len(self._history)]
+    def learn(
+        self, count: int, part: str = "", settings: FitConfig | None = None
+    ) -> MethodResult:
+        """Train ``count`` scenarios; search the settings first, if none are passed.
+
+        ``part`` names the stages in the checkpoint, apart from those of other calls.
+        """
+        if settings is None and self.settings.search:
+            return search(
+                self.settings,
+                search_space(self.method, self.network, self.history.has_panels),
+                self.seed,
+                self.log,
+                lambda chosen, name: self.learn(count, f"{part} {name}", chosen),
+            )
+        task = Task(
+            self.oracle,
+            self.history,
+            count,
+            settings or self.settings,
+            self.seed,
+            self.log,
+            self.checkpoint.within(part) if part else self.checkpoint,
+        )
+        kind, head = resolve_network(self.network, task)
+        return learn(task, self.method, self.regularization, kind, head)
+
+    def choose_count(self) -> tuple[int, MethodResult]:
+        """Return the smallest good K, and its fit."""
         return smallest_scenario_count(
-            counts,
-            self._settings.seconds,
-            self._log,
-            lambda count: self._searched(count, f"K={count}"),
+            [count for count in COUNTS if count <= len(self.history)],
+            self.settings.seconds,
+            self.log,
+            lambda count: self.learn(count, f"K={count}"),
             self._decide,
         )
 
-    def _searched(self, count: int, part: str) -> MethodResult:
-        if not self._settings.search:
-            return self._one(count, self._settings, part)
-        return search(
-            self._settings,
-            search_space(self._method, self._network, self._history.has_panels),
-            self._seed,
-            self._log,
-            lambda settings, name: self._one(count, settings, f"{part} {name}"),
-        )
-
-    def _one(self, count: int, settings: FitConfig, part: str) -> MethodResult:
-        checkpoint = self._checkpoint.within(part) if part else self._checkpoint
-        task = Task(
-            self._oracle,
-            self._history,
-            count,
-            settings,
-            self._seed,
-            self._log,
-            checkpoint,
-        )
-        kind, head = resolve_network(self._network, task)
-        return learn(task, self._method, self._regularization, kind, head)
-
     def _decide(self, found: MethodResult) -> Any:
+        """Make one decision, to time it."""
         with torch.inference_mode():
-            x = torch.as_tensor(self._history.contexts[:1])
+            x = torch.as_tensor(self.history.contexts[:1])
             zeta, weights = found.network(x)
-        shares = weights.numpy() if self._settings.weights == "learned" else None
-        return self._oracle.solve(
+        shares = weights.numpy() if self.settings.weights == "learned" else None
+        return self.oracle.solve(
             zeta.numpy(), shares, on_error="record", progress=False
         )
 
 
-def _told(
-    log: TrainingLog, found: MethodResult, seconds: float | None
+def _summarize(
+    found: MethodResult,
+    count: int,
+    history: History,
+    identity: dict[str, Any],
+    log: TrainingLog,
+    seconds: float | None,
 ) -> dict[str, Any]:
-    """Return what a report says of programs without an answer and of a fit cut short."""
-    told: dict[str, Any] = {}
-    notes = list(found.selection.notes or ())
-    unanswered = sum(entry.get("missing", 0) for entry in log.entries)
-    if unanswered:
-        told["unanswered"] = unanswered
+    """Return the summary that is stored with the policy and that reports show."""
+    selection = found.selection
+    settings = {**identity["settings"], **(selection.settings or {})}
+    summary = {
+        **selection.summary(),
+        "seed": identity["seed"],
+        "pairs": len(history),
+        "scenarios": count,
+        "context_shape": list(history.contexts.shape[1:]),
+        "settings": dict(sorted(settings.items())),
+        "versions": package_versions(),
+        "identity": {
+            name: value
+            for name, value in identity.items()
+            if name not in ("settings", "versions")
+        },
+    }
+    if unsolved := sum(entry.get("missing", 0) for entry in log.entries):
+        summary["unanswered"] = unsolved
     if log.stopped_in is not None:
-        told["cut_short"] = log.stopped_in
-        notes.append(
+        summary["cut_short"] = log.stopped_in
+        note = (
             f"Cut short: the {seconds:g} seconds were up in stage '{log.stopped_in}', and "
-            f"'{found.selection.chosen}' is the best so far. Give more seconds; with "
-            "the same checkpoint, finished stages need not be done again."
+            f"'{selection.chosen}' is the best so far. Allow more seconds; with the same "
+            "checkpoint, finished stages are not repeated."
         )
-    return {**told, "notes": notes} if notes else told
+        summary["notes"] = [*(selection.notes or ()), note]
+    return summary
 
 
-def _reach(history: History, found: MethodResult) -> float:
-    """Return how far contexts are from their mean at most."""
+def _largest_distance(history: History, found: MethodResult) -> float:
+    """Return the largest root mean square of a standardized context."""
     center, spread = found.network.center.numpy(), found.network.spread.numpy()
     squares = ((history.contexts - center) / spread) ** 2
     axes = tuple(range(1, history.contexts.ndim))

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from pyomo.core.base.block import BlockData
 
-from pyomo_csg.decisions.decider import Decider
-from pyomo_csg.decisions.learned_decider import LearnedDecider
+from pyomo_csg.decisions.decider import Decider, LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.fit_result import FitResult
 from pyomo_csg.learn.networks.numpy_inference import numpy_generator

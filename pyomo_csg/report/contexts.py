@@ -9,7 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
-from pyomo_csg.decisions.learned_decider import LearnedDecider
+from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.learn.history import History
 
 _EXAMPLES = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyomo_csg.decisions.learned_decider import LearnedDecider
+from pyomo_csg.decisions.decider import LearnedDecider
 
 _ERROR = "standard error of the difference"
 _NOT_IN_MMD = {  # settings that method='mmd' does not use

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyomo_csg.decisions.learned_decider import LearnedDecider
+from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.evaluation.comparison import compare, pairs_for
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyomo_csg.decisions.learned_decider import LearnedDecider
+from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.comparison import pairs_for
 from pyomo_csg.learn.history import read_contexts

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pyomo_csg.decisions.learned_decider import LearnedDecider
+from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.guarantees.holdout import read_pairs
 from pyomo_csg.guarantees.paper.complexity import linear_class
