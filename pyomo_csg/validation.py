@@ -53,23 +53,36 @@ class Problems:
 
     def check_counts(self, **counts: Any) -> None:
         """Record the arguments that are not integers of at least 1."""
-        self.add(*whole_problems(**counts))
+        for name, count in counts.items():
+            valid = is_whole(count) and count >= 1
+            self._expect(valid, name, count, "a whole number from 1 up")
 
     def check_seed(self, seed: Any) -> None:
         """Record a seed that scikit-learn would not accept."""
-        self.add(*seed_problems(seed))
+        valid = is_whole(seed) and 0 <= seed <= MAX_SEED
+        self._expect(valid, "seed", seed, f"a whole number from 0 to {MAX_SEED}")
 
     def check_fractions(self, **fractions: Any) -> None:
         """Record the arguments that are not strictly between 0 and 1."""
-        self.add(*share_problems(**fractions))
+        for name, value in fractions.items():
+            valid = is_number(value) and 0 < value < 1
+            self._expect(valid, name, value, "a number between 0 and 1")
 
     def check_nonnegative(self, **numbers: Any) -> None:
         """Record the arguments that are not numbers of at least 0."""
-        self.add(*size_problems(**numbers))
+        for name, value in numbers.items():
+            valid = is_number(value) and value >= 0
+            self._expect(valid, name, value, "a number from 0 up")
 
     def check_positive(self, **numbers: Any) -> None:
         """Record the arguments that are not numbers above 0."""
-        self.add(*positive_problems(**numbers))
+        for name, value in numbers.items():
+            valid = is_number(value) and value > 0
+            self._expect(valid, name, value, "a number above 0")
+
+    def _expect(self, valid: bool, name: str, value: Any, expected: str) -> None:
+        if not valid:
+            self.add(f"{name} is {value!r:.80}; give {expected}")
 
     def raise_any(self) -> None:
         """Raise what was recorded, if anything; very long lists are cut short."""
@@ -95,46 +108,3 @@ def is_number(value: Any) -> TypeGuard[float]:
 def is_one_of(value: Any, choices: tuple[str, ...]) -> bool:
     """Return True for one of some words; unlike ``in``, it is safe for arrays."""
     return isinstance(value, str) and value in choices
-
-
-def whole_problems(**counts: Any) -> list[str]:
-    """Describe the arguments that are not integers of at least 1."""
-    return [
-        f"{name} is {count!r:.80}; give a whole number from 1 up"
-        for name, count in counts.items()
-        if not (is_whole(count) and count >= 1)
-    ]
-
-
-def seed_problems(seed: Any) -> list[str]:
-    """Describe what is wrong with a seed, if anything."""
-    if is_whole(seed) and 0 <= seed <= MAX_SEED:
-        return []
-    return [f"seed is {seed!r:.80}; give a whole number from 0 to {MAX_SEED}"]
-
-
-def share_problems(**shares: Any) -> list[str]:
-    """Describe the arguments that are not strictly between 0 and 1."""
-    return [
-        f"{name} is {share!r:.80}; give a number between 0 and 1"
-        for name, share in shares.items()
-        if not (is_number(share) and 0 < share < 1)
-    ]
-
-
-def size_problems(**sizes: Any) -> list[str]:
-    """Describe the arguments that are not numbers of at least 0."""
-    return [
-        f"{name} is {size!r:.80}; give a number from 0 up"
-        for name, size in sizes.items()
-        if not (is_number(size) and size >= 0)
-    ]
-
-
-def positive_problems(**sizes: Any) -> list[str]:
-    """Describe the arguments that are not numbers above 0."""
-    return [
-        f"{name} is {size!r:.80}; give a number above 0"
-        for name, size in sizes.items()
-        if not (is_number(size) and size > 0)
-    ]

@@ -9,14 +9,13 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decider import Decider
-from pyomo_csg.errors import DataError
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History, read_history
 from pyomo_csg.learn.networks.domains import build_omega
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
-from pyomo_csg.validation import seed_problems
+from pyomo_csg.validation import Problems
 
 _SETTINGS = ("solver", "options", "workers", "executor")
 
@@ -69,12 +68,16 @@ class Baseline(Decider):
         seed: int = 0,
         **settings: Any,
     ):
-        unknown = [
-            f"there is no option '{name}'; see help(csg.baselines.{type(self).__name__})"
-            for name in settings
-            if name not in _SETTINGS
-        ]
-        self._raise_problems(*seed_problems(seed), *unknown)
+        problems = self._new_problems()
+        problems.check_seed(seed)
+        problems.add(
+            *(
+                f"there is no option '{name}'; see help(csg.baselines.{type(self).__name__})"
+                for name in settings
+                if name not in _SETTINGS
+            )
+        )
+        problems.raise_any()
         super().__init__(model, **settings)
         self.seed = int(seed)
         # Internal callers pass a History, which is valid already.
@@ -98,8 +101,12 @@ class Baseline(Decider):
 
     def _raise_problems(self, *problems: str) -> None:
         """Raise one DataError that lists the problems, if there are any."""
-        if problems:
-            raise DataError(f"Cannot make {type(self).__name__}", problems)
+        found = self._new_problems()
+        found.add(*problems)
+        found.raise_any()
+
+    def _new_problems(self) -> Problems:
+        return Problems(f"Cannot make {type(self).__name__}")
 
     def __repr__(self) -> str:
         return (

@@ -24,7 +24,7 @@ from pyomo_csg.guarantees.holdout import (
 )
 from pyomo_csg.learn.history import read_contexts
 from pyomo_csg.stages.inputs import scenario_batch, weight_batch
-from pyomo_csg.validation import Problems, seed_problems
+from pyomo_csg.validation import Problems
 
 _COSTS = ("expected_value", "policy", "stochastic", "perfect")
 
@@ -123,8 +123,9 @@ def values(
     ((20, 7), False, True)
     """
     pairs = read_pairs(policy, data)
-    if problems := seed_problems(seed):
-        raise DataError("Cannot compute the values", problems)
+    problems = Problems("Cannot compute the values")
+    problems.check_seed(seed)
+    problems.raise_any()
     if history is None:
         seen, rows = split_halves(pairs, seed)
         pairs = select_pairs(pairs, rows)

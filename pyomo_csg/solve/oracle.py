@@ -38,7 +38,7 @@ from pyomo_csg.stages.inputs import (
     valid_interval,
     weight_batch,
 )
-from pyomo_csg.validation import Problems, is_one_of, whole_problems
+from pyomo_csg.validation import Problems, is_one_of
 
 _AUDITED = 20
 _KINDS = ("optimistic", "recourse", "pessimistic")
@@ -101,8 +101,7 @@ class Oracle:
         workers: int = 1,
         options: Mapping[str, Any] | None = None,
     ):
-        if problems := _problems(solver, executor, workers, options):
-            raise DataError("Cannot make the oracle", problems)
+        _check_settings(solver, executor, workers, options)
         # Copy the model, so that later changes to it have no effect.
         self.two_stage = TwoStageModel(model).copied()
         self._sense = int(self.two_stage.sense)
@@ -498,23 +497,21 @@ def _unpickled(
     return kind(cloudpickle.loads(model), *settings)._rehearsed(rehearsal)
 
 
-def _problems(solver: Any, executor: Any, workers: Any, options: Any) -> list[str]:
-    """Return the problems of the settings."""
-    problems = whole_problems(workers=workers)
+def _check_settings(solver: Any, executor: Any, workers: Any, options: Any) -> None:
+    problems = Problems("Cannot make the oracle")
+    problems.check_counts(workers=workers)
     if not isinstance(solver, str):
-        problems.append(
-            f"solver is {solver!r:.80}; give 'highs', or 'appsi_gurobi', ..."
-        )
+        problems.add(f"solver is {solver!r:.80}; give 'highs', or 'appsi_gurobi', ...")
     if executor is not None and not _is_executor(executor):
-        problems.append(
+        problems.add(
             f"executor is a {type(executor).__name__}; give an Executor as those of "
             "concurrent.futures"
         )
     if not isinstance(options, Mapping | None):
-        problems.append(
+        problems.add(
             f"options is a {type(options).__name__}; give a mapping from option to value"
         )
-    return problems
+    problems.raise_any()
 
 
 def _is_executor(executor: Any) -> bool:

@@ -25,7 +25,6 @@ from pyomo_csg.learn.trainer import Schedule, single_threaded, torch_seed
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel, annotate
 from pyomo_csg.transform.recourse_copy import RecourseRemoval
-from pyomo_csg.validation import whole_problems
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,15 +255,15 @@ class Neur2SP(Baseline):
         progress: bool = True,
         **settings: Any,
     ):
-        self._raise_problems(
-            *whole_problems(
-                hidden=hidden,
-                labels=labels,
-                outcomes=outcomes,
-                decisions=decisions,
-                epochs=epochs,
-            )
+        problems = self._new_problems()
+        problems.check_counts(
+            hidden=hidden,
+            labels=labels,
+            outcomes=outcomes,
+            decisions=decisions,
+            epochs=epochs,
         )
+        problems.raise_any()
         super().__init__(model, data, context=context, seed=seed, **settings)
         self._features = Features(self.history.contexts)
         with single_threaded():

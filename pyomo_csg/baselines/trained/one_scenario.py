@@ -14,7 +14,6 @@ from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.trained.network_training import Features
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.validation import whole_problems
 
 _FIRST_STEP = 0.5  # of the simplex, in standard deviations of the outcomes
 _TOLERANCE = 1e-4  # in standard deviations of the outcomes, and of the costs
@@ -82,10 +81,11 @@ class OneScenario(Baseline):
         progress: bool = True,
         **settings: Any,
     ):
-        problems = whole_problems(evaluations=evaluations, pairs=pairs, leaf=leaf)
+        problems = self._new_problems()
+        problems.check_counts(evaluations=evaluations, pairs=pairs, leaf=leaf)
         if map not in ("linear", "tree"):
-            problems.append(f"map is {map!r}; give 'linear' or 'tree'")
-        self._raise_problems(*problems)
+            problems.add(f"map is {map!r}; give 'linear' or 'tree'")
+        problems.raise_any()
         super().__init__(model, data, **settings)
         self.name = f"one scenario, {map}"
         self._evaluations, self._pairs = int(evaluations), int(pairs)

@@ -21,7 +21,7 @@ from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.trainer import Schedule, single_threaded, torch_seed
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages.inputs import count_axes, scenario_array
-from pyomo_csg.validation import is_whole, positive_problems, whole_problems
+from pyomo_csg.validation import is_whole
 
 _SAME = 9  # digits after the point that tell decisions apart, in their own spread
 
@@ -217,11 +217,13 @@ class SupportProbabilities(Baseline):
         counts = {"decisions": decisions, "rounds": rounds, "epochs": epochs}
         if support is not None and count_axes(support) == 0:
             counts["support"] = support
-        problems = [*whole_problems(**counts), *positive_problems(smoothing=smoothing)]
+        problems = self._new_problems()
+        problems.check_counts(**counts)
+        problems.check_positive(smoothing=smoothing)
         if not _are_units(hidden):
             found = f"hidden is {hidden!r}; give whole numbers above 0, such as (64,)"
-            problems.append(found)
-        self._raise_problems(*problems)
+            problems.add(found)
+        problems.raise_any()
         super().__init__(model, data, context=context, seed=seed, **settings)
         self._features = Features(self.history.contexts)
         rng = np.random.default_rng(self.seed)

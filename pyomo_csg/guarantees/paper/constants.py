@@ -10,7 +10,6 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 from scipy.optimize import linprog
 
-from pyomo_csg.errors import DataError
 from pyomo_csg.guarantees.paper.right_hand_side_model import (
     RightHandSideModel,
     Support,
@@ -23,7 +22,7 @@ from pyomo_csg.solve.lp.vertices import (
     enumerate_vertices,
 )
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.validation import whole_problems
+from pyomo_csg.validation import Problems
 
 _MAX_BASES = 1_500  # of Opt-Search's dual, whose bases are large
 
@@ -224,8 +223,9 @@ def task_constants(
     >>> round(found.u_pi, 3), round(found.penalty, 3), found.complete
     (0.95, 18.0, False)
     """
-    if problems := whole_problems(scenarios=scenarios):
-        raise DataError("Cannot compute the constants", problems)
+    problems = Problems("Cannot compute the constants")
+    problems.check_counts(scenarios=scenarios)
+    problems.raise_any()
     two_stage = TwoStageModel(model)
     return compute_constants(
         right_hand_side_model(two_stage), scenarios, read_support(two_stage, support)

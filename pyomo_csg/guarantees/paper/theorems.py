@@ -31,7 +31,7 @@ from pyomo_csg.guarantees.paper.right_hand_side_model import (
 )
 from pyomo_csg.learn.distributions.distances import KERNELS, mmd_loss
 from pyomo_csg.learn.history import History
-from pyomo_csg.validation import share_problems, size_problems
+from pyomo_csg.validation import Problems
 
 _SUBJECT = "There is no bound"
 _SAMPLED = 100  # pairs whose gradients show how large L_opt is at least
@@ -297,16 +297,16 @@ class _LinearSetting:
         self.pairs: History = read_pairs(policy, data)
         self.linear = linear_class(getattr(policy, "network", None))
         seen = self.linear.radius(self.pairs.contexts)
-        problems = share_problems(delta=delta)
+        problems = Problems(_SUBJECT)
+        problems.check_fractions(delta=delta)
         if radius is not None:
-            problems += size_problems(radius=radius)
+            problems.check_nonnegative(radius=radius)
             if not problems and radius < seen:
                 found = (
                     f"radius is {radius}, but a context in the data has norm {seen:g}"
                 )
-                problems.append(f"{found}; give at least that")
-        if problems:
-            raise DataError(_SUBJECT, problems)
+                problems.add(f"{found}; give at least that")
+        problems.raise_any()
         self.radius = seen if radius is None else float(radius)
         outcomes = read_support(policy.two_stage, support)
         _check_inside(outcomes, self.pairs.outcomes)

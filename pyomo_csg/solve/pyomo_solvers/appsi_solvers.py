@@ -10,9 +10,9 @@ from typing import Any
 import pyomo.environ  # noqa: F401, it registers appsi's solvers
 from pyomo.contrib.appsi.base import SolverFactory
 
-from pyomo_csg.errors import DataError, ModelError, shortlist
+from pyomo_csg.errors import ModelError, shortlist
 from pyomo_csg.solve.lp.highs_program import check_options
-from pyomo_csg.validation import positive_problems
+from pyomo_csg.validation import Problems
 
 _PREFIX = "appsi_"
 
@@ -126,9 +126,9 @@ class SolverKind:
         own = dict(options or {})
         self.time_limit: float | None = own.pop("time_limit", None)
         if self.time_limit is not None:
-            problems = positive_problems(time_limit=self.time_limit)
-            if problems:
-                raise DataError("The solver's options do not fit", problems)
+            problems = Problems("The solver's options do not fit")
+            problems.check_positive(time_limit=self.time_limit)
+            problems.raise_any()
         if self.key == "highs":
             check_options(own)  # appsi would only log a misspelt one
         self._options = {**self.profile.exact, **own}
