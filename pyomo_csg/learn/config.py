@@ -267,7 +267,7 @@ def _regularization_problems(method: Any, regularization: Any) -> list[str]:
     else:
         wanted = "give a number from 0 up, a text such as '0.1x', or 'auto'"
         if isinstance(number, str):
-            number = _parse_number(number)
+            number = parse_number(number)
     return [] if is_number(number) and number >= 0 else [f"{found}; {wanted}"]
 
 
@@ -276,12 +276,12 @@ def parse_regularization(value: Any) -> float | str:
     if not isinstance(value, str):
         return float(value)
     is_relative = value.strip().lower().endswith("x")
-    if _is_auto(value) or (is_relative and _parse_number(value) > 0):
+    if _is_auto(value) or (is_relative and parse_number(value) > 0):
         return value
-    return _parse_number(value)
+    return parse_number(value)
 
 
-def _parse_number(text: str) -> float:
+def parse_number(text: str) -> float:
     """Return the number of a text such as '0.1x', or NaN."""
     try:
         return float(text.strip().lower().removesuffix("x"))

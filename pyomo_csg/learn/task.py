@@ -14,10 +14,7 @@ from torch import Tensor, nn
 
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig, with_bandwidth
-from pyomo_csg.learn.distributions.distances import (
-    mmd_loss,
-    trainable_kernel,
-)
+from pyomo_csg.learn.distributions.distances import mmd_loss, trainable_kernel
 from pyomo_csg.learn.distributions.samplers import evenly_spaced
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.domains import Omega, build_omega, standard_spread
@@ -30,6 +27,12 @@ from pyomo_csg.learn.networks.task_nets import (
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.solve import Oracle
 
+# In a fit, failures are recorded and solves do not depend on earlier ones.
+ORACLE_OPTIONS: dict[str, Any] = {
+    "on_error": "record",
+    "progress": False,
+    "fresh": True,
+}
 _WARM_UP_SETS, _WARM_UP_OUTCOMES = 64, 256
 
 
@@ -122,17 +125,11 @@ class Task:
     def cost_scale(self) -> float:
         """The standard deviation of the costs of the decision for the median outcome."""
         middle = np.median(self.history.outcomes, axis=0)
-        found = self.oracle.solve(
-            middle[None, None], on_error="record", progress=False, fresh=True
-        )
+        found = self.oracle.solve(middle[None, None], **ORACLE_OPTIONS)
         if not np.isfinite(found.decision).all():
             return 1.0
         costs = self.oracle.cost(
-            found.decision[0],
-            self.history.outcomes,
-            on_error="record",
-            progress=False,
-            fresh=True,
+            found.decision[0], self.history.outcomes, **ORACLE_OPTIONS
         )
         known = costs[np.isfinite(costs)]
         spread = float(known.std()) if len(known) else 0.0

@@ -11,7 +11,7 @@ from models import cep1, newsvendor
 from pyomo_csg.baselines import Neur2SP
 from pyomo_csg.baselines.trained.neur2sp import RecourseNet
 from tests.baselines import papers
-from tests.learn.test_direct import hard_to_serve
+from tests.learn.methods.test_direct import hard_to_serve
 from tests.zoo import ZOO
 
 QUICK = {"hidden": 6, "labels": 80, "outcomes": 4, "decisions": 12, "epochs": 5}

@@ -8,7 +8,7 @@ import pyomo_csg as csg
 from pyomo_csg.baselines import OneScenario
 from pyomo_csg.baselines.trained.one_scenario import simplex
 from tests.baselines import papers
-from tests.learn.test_direct import hard_to_serve
+from tests.learn.methods.test_direct import hard_to_serve
 
 LEVEL = 0.8
 PRICE = 1 / (1 - LEVEL)

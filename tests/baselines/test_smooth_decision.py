@@ -6,7 +6,7 @@ import torch
 
 import pyomo_csg as csg
 from pyomo_csg.baselines.trained.support_probabilities import KnownDecisions, anywhere
-from tests.learn.test_direct import hard_to_serve
+from tests.learn.methods.test_direct import hard_to_serve
 from tests.zoo import ZOO, scenarios
 
 SMALL = 1e-6

@@ -1,4 +1,4 @@
-"""A kernel is as wide as the outcomes that it sees are apart."""
+"""The bandwidth of a kernel is the median distance between outcomes."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Stages of a fit outlive the process: kept whole, read back the same, or refused."""
+"""Stages of a fit survive the process: stored whole, read back the same, or refused."""
 
 import contextlib
 import errno

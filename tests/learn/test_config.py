@@ -1,4 +1,4 @@
-"""Settings that do not fit are refused, all at once."""
+"""Wrong settings are refused, all at once."""
 
 import pytest
 

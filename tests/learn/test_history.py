@@ -1,4 +1,4 @@
-"""csg.fit's data: what is taken as a history, and each way in which it is refused."""
+"""The data of csg.fit: what is accepted as a history, and every error."""
 
 import logging
 from datetime import date
@@ -267,10 +267,7 @@ def test_outcomes_that_do_not_fit_are_refused(parts, outcomes, words):
         ({"demand[2]": [1, NAN, 2, 3]}, "outcomes: 'demand[2]' is nan in row 1; give"),
         ({"demand[2]": [1, 2, 3, -4]}, "outcomes: 'demand[2]' is -4 in row 3, outside"),
         ({"rain": list("abcd")}, "'rain' contains text ('a', row 0); encode"),
-        (
-            {"rain": ["1.5", "2", "?", "-"]},
-            "'rain' contains text ('?', row 2); encode",
-        ),
+        ({"rain": ["1.5", "2", "?", "-"]}, "'rain' contains text ('?', row 2); encode"),
         (
             {"rain": ["1.5", "2", "-", "3"]},
             "'rain' contains text among numbers ('-', row 2); correct it, or drop",
@@ -538,21 +535,11 @@ def test_a_batch_is_a_copy():
         (["a", 1], (2,), NAMES, "column 'price' contains text ('a'); encode it as"),
         ({"rain": 1, "prize": 2}, (2,), NAMES, "no column for 'price' among 'rain'"),
         ({"rain": 1, "price": None}, (2,), NAMES, "column 'price' is nan; give"),
-        (
-            {"rain": 1, "price": [1, 2]},
-            (2,),
-            NAMES,
-            "'price' contains a list ([1, 2]",
-        ),
+        ({"rain": 1, "price": [1, 2]}, (2,), NAMES, "'price' contains a list ([1, 2]"),
         (pd.Series(X[0]), (2,), NAMES, "no column for 'price', 'rain' among '0', '1'"),
         (pd.Series([1, 2, 3], [*NAMES, "rain"]), (2,), NAMES, "more than one"),
         (frame(rain=None), (2,), NAMES, "no column for 'rain' among 'price'"),
-        (
-            frame(rain=list("abcd")),
-            (2,),
-            NAMES,
-            "'rain' contains text ('a', row 0)",
-        ),
+        (frame(rain=list("abcd")), (2,), NAMES, "'rain' contains text ('a', row 0)"),
         (frame(rain=[1, 2, 3, NAN]), (2,), NAMES, "'rain' is nan in row 3"),
     ],
 )

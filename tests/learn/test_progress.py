@@ -1,4 +1,4 @@
-"""What a fit tells while it is under way."""
+"""What a fit reports while it runs."""
 
 from pyomo_csg.learn.progress import TrainingLog
 

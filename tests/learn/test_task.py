@@ -1,4 +1,4 @@
-"""What every method learns with."""
+"""The shared inputs of all methods."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.task_nets import Constant
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
-from tests.learn.test_direct import hard_to_serve
+from tests.learn.methods.test_direct import hard_to_serve
 from tests.zoo import ZOO
 
 

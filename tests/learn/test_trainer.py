@@ -1,4 +1,4 @@
-"""One way to train: batches, the schedule, and the mean of the second half."""
+"""Training: batches, the schedule, and the mean of the second half."""
 
 import numpy as np
 import pytest

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pyomo_csg.learn.distributions.samplers import Sampler
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import scenarios_from_output
-from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.task import ORACLE_OPTIONS, Task
 from pyomo_csg.learn.trainer import Schedule, train_ensemble
 from pyomo_csg.solve import Oracle
 
@@ -135,9 +135,7 @@ class Direct:
             values.reshape(-1, *values.shape[2:]),
             outcomes.reshape(-1, *outcomes.shape[2:]),
             weights=self._task.solver_weights(shares.reshape(-1, shares.shape[-1])),
-            on_error="record",
-            progress=False,
-            fresh=True,
+            **ORACLE_OPTIONS,
         )
         self.failed += len(found.failures)
         unit = self._task.cost_scale

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from typing import Protocol
 
 import numpy as np
 
-from pyomo_csg.learn.checkpoint import Checkpoint
-from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.task import ORACLE_OPTIONS, Task
 from pyomo_csg.solve import Oracle
 
 logger = logging.getLogger(__name__)
@@ -18,16 +16,8 @@ logger = logging.getLogger(__name__)
 _LINEAR_LABELS, _INTEGER_LABELS = 512, 32
 
 
-class Labeller(Protocol):
-    """What labeling needs from a task."""
-
-    oracle: Oracle
-    log: TrainingLog
-    checkpoint: Checkpoint
-
-
 def label_losses(
-    task: Labeller,
+    task: Task,
     stage: str,
     scenarios: np.ndarray,
     outcomes: np.ndarray,
@@ -47,10 +37,8 @@ def label_losses(
     with task.log.stage(stage, n, "label") as bar:
         for start in range(0, n, size):
             chunk = slice(start, min(start + size, n))
-            name, note = (
-                f"{stage}-{start}",
-                _digest(scenarios, outcomes, weights, chunk),
-            )
+            name = f"{stage}-{start}"
+            note = _digest(scenarios, outcomes, weights, chunk)
             stored = task.checkpoint.load(name, note=note)
             if stored is None:
                 rows = start + np.flatnonzero(finite[chunk])
@@ -62,9 +50,7 @@ def label_losses(
                         outcomes[rows],
                         kind="optimistic",
                         weights=None if weights is None else weights[rows],
-                        on_error="record",
-                        progress=False,
-                        fresh=True,
+                        **ORACLE_OPTIONS,
                     )
                     why = _first_failure(oracle) or why
                 text = np.frombuffer(why.encode(), np.uint8)
@@ -87,8 +73,6 @@ def label_losses(
 def penalize_unsolved(losses: np.ndarray) -> np.ndarray:
     """Return losses in which NaN is one standard deviation worse than the worst loss.
 
-    Examples
-    --------
     >>> penalize_unsolved(np.array([1.0, np.nan, 3.0]))
     array([1., 4., 3.])
     """

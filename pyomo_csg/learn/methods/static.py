@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyomo_csg.errors import DataError
 from pyomo_csg.learn.checkpoint import restore_parameters
+from pyomo_csg.learn.config import parse_number
 from pyomo_csg.learn.methods.labels import label_losses, penalize_unsolved
 from pyomo_csg.learn.methods.mmd import expand_heads, mmd_scale, scenario_generator
 from pyomo_csg.learn.networks.ensemble import Ensemble
@@ -225,9 +224,9 @@ def resolve_lambda(
     the MMD loss, which could make it negative and reward distant scenarios; the squared
     MMD differs by this term only, and is never negative.
     """
-    factor, relative = _parse_regularization(regularization)
-    if not relative:
-        return factor
+    if not isinstance(regularization, str):
+        return regularization
+    factor = parse_number(regularization)
     members = zip(bodies, rows, expand_heads(task, head, len(bodies)), strict=True)
     sizes = [_squared_mmd(task, *member) for member in members]
     raw = float(task.omega.spread.square().mean().sqrt()) / mmd_scale(task)
@@ -250,23 +249,6 @@ def _squared_mmd(task: Task, body: nn.Module, rows: np.ndarray, head: Any) -> fl
     own = task.kernel(scaled, scaled)[:, 0, 0]
     # Negative only by rounding, or if a user's function is not a kernel.
     return abs(float((task.mmd_losses(scenarios, weights, rows) + own).mean()))
-
-
-def _parse_regularization(regularization: float | str) -> tuple[float, bool]:
-    """Return the number, and whether it is relative to the MMD."""
-    text = str(regularization).strip().lower()
-    relative = text.endswith("x")
-    try:
-        number = float(text.removesuffix("x"))
-    except ValueError:
-        number = math.nan
-    if isinstance(regularization, bool) or not 0 <= number < math.inf:
-        found = (
-            f"regularization is {regularization!r}; give a number from 0 up, or one "
-            "relative to the MMD loss, such as '0.1x'"
-        )
-        raise DataError("The settings do not fit", [found])
-    return number, relative
 
 
 def reset_weights(

@@ -40,7 +40,7 @@ from pyomo_csg.learn.networks.initialization import (
 from pyomo_csg.learn.selection.folds import Folds, FoldSamplers, uses_one_holdout
 from pyomo_csg.learn.selection.scoring import best_body
 from pyomo_csg.learn.selection.starting_points import starting_atoms, starting_constants
-from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.task import ORACLE_OPTIONS, Task
 from pyomo_csg.learn.trainer import Schedule
 from pyomo_csg.solve import Oracle
 
@@ -211,9 +211,7 @@ class Candidates:
             found = task.oracle.loss_gradient(
                 outcomes[picked],
                 outcomes[rng.integers(len(outcomes), size=8)],
-                on_error="record",
-                progress=False,
-                fresh=True,
+                **ORACLE_OPTIONS,
             )
         except CsgError:
             return False
@@ -232,14 +230,32 @@ class Candidates:
         Without the MMD loss, networks may stall where all contexts have one decision,
         since the gradient is zero there.
         """
+        trained = self._train_direct(
+            name,
+            bodies,
+            self._folds.rows,
+            samplers,
+            oracle=oracle,
+            regularization=regularization,
+        )
+        return self._candidate(name, trained)
+
+    def _train_direct(
+        self,
+        stage: str,
+        bodies: Sequence[nn.Module],
+        rows: Sequence[np.ndarray],
+        samplers: Sequence[Sampler],
+        schedule: Schedule | None = None,
+        **options: Any,
+    ) -> list[nn.Module]:
+        """Return bodies trained on the task loss; options are those of Direct."""
 
         def train() -> list[nn.Module]:
-            direct = Direct(
-                self._task, samplers, oracle=oracle, regularization=regularization
-            )
-            return direct.train(bodies, self._folds.rows, name)
+            direct = Direct(self._task, samplers, **options)
+            return direct.train(bodies, rows, stage, schedule)
 
-        return self._candidate(name, train_or_restore(self._task, name, bodies, train))
+        return train_or_restore(self._task, stage, bodies, train)
 
     def _direct_integer(self, mmd: Candidate) -> Candidate:
         """Networks of one scenario on the task loss, then of K scenarios.
@@ -324,18 +340,16 @@ class Candidates:
         task, bodies = self._task, [start.body for start in starts]
         rows = [self._folds.rows[start.fold] for start in starts]
         schedule = Schedule.of_steps(steps, rows, batch, _ATOM_RATE, 0.0)
-
-        def train() -> list[nn.Module]:
-            direct = Direct(
-                task,
-                [samplers[start.fold] for start in starts],
-                [heads[start.fold] for start in starts],
-                self._relaxed if task.has_integers else None,
-                draws=draws,
-            )
-            return direct.train(bodies, rows, f"{name} starts", schedule)
-
-        trained = train_or_restore(task, f"{name} starts", bodies, train)
+        trained = self._train_direct(
+            f"{name} starts",
+            bodies,
+            rows,
+            [samplers[start.fold] for start in starts],
+            schedule,
+            heads=[heads[start.fold] for start in starts],
+            oracle=self._relaxed if task.has_integers else None,
+            draws=draws,
+        )
         # Training may end with a higher cost than its start, so both are compared.
         tried = [
             *(_Start(body, s.fold) for body, s in zip(trained, starts, strict=True)),
@@ -381,12 +395,16 @@ class Candidates:
             count = min(len(mine), steps * batch)
             rows.append(np.sort(rng.choice(mine, count, replace=False)))
         schedule = Schedule.of_steps(steps, rows, batch, rate, 0.0)
-
-        def train() -> list[nn.Module]:
-            direct = Direct(task, samplers, heads, draws=draws, together=together)
-            return direct.train(bodies, rows, name, schedule)
-
-        return train_or_restore(task, name, bodies, train)
+        return self._train_direct(
+            name,
+            bodies,
+            rows,
+            samplers,
+            schedule,
+            heads=heads,
+            draws=draws,
+            together=together,
+        )
 
     @cached_property
     def _relaxed(self) -> Oracle:
@@ -428,10 +446,7 @@ class Candidates:
         return new_body(self._task, self._kind, points, self._task.rng(name))
 
     def _candidate(
-        self,
-        name: str,
-        bodies: Sequence[nn.Module],
-        heads: Sequence[Any] | None = None,
+        self, name: str, bodies: Sequence[nn.Module], heads: Sequence[Any] | None = None
     ) -> Candidate:
         heads = heads or [self._task.head] * len(self._folds)
         return Candidate(

@@ -36,11 +36,7 @@ from pyomo_csg.learn.methods.surrogate_diagnostics import (
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.auto import learn_auto
-from pyomo_csg.learn.selection.candidates import (
-    Candidate,
-    FoldFit,
-    loss_net_candidates,
-)
+from pyomo_csg.learn.selection.candidates import Candidate, FoldFit, loss_net_candidates
 from pyomo_csg.learn.selection.folds import holdout_folds
 from pyomo_csg.learn.selection.scoring import compare_candidates, observed_costs
 from pyomo_csg.learn.task import Task

@@ -18,7 +18,7 @@ from pyomo_csg.learn.distributions.samplers import (
     evenly_spaced,
 )
 from pyomo_csg.learn.fit_result import CandidateScore, Selection
-from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.task import ORACLE_OPTIONS, Task
 from pyomo_csg.solve import Oracle
 
 _ROWS, _DRAWS, _ERRORS = 48, 48, 256
@@ -116,13 +116,7 @@ def decision_costs(
     costs = np.full(len(outcomes), np.nan)
     made = np.flatnonzero(np.isfinite(decisions).all(axis=1))
     if len(made):
-        costs[made] = oracle.cost(
-            decisions[made],
-            outcomes[made],
-            on_error="record",
-            progress=False,
-            fresh=True,
-        )
+        costs[made] = oracle.cost(decisions[made], outcomes[made], **ORACLE_OPTIONS)
     return costs
 
 
@@ -134,11 +128,7 @@ def decide_on_rows(
         return np.empty((0, len(task.oracle.two_stage.first_stage_variables)))
     scenarios, weights = task.generate_scenarios(body, rows, head)
     return task.oracle.solve(
-        scenarios,
-        task.solver_weights(weights),
-        on_error="record",
-        progress=False,
-        fresh=True,
+        scenarios, task.solver_weights(weights), **ORACLE_OPTIONS
     ).decision
 
 

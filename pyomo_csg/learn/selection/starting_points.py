@@ -17,7 +17,7 @@ from pyomo_csg.learn.networks.initialization import (
     costliest_rows,
 )
 from pyomo_csg.learn.selection.scoring import decision_costs
-from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.task import ORACLE_OPTIONS, Task
 
 _SETS, _OUTCOMES = 200, 256
 _SLOW_SETS, _SLOW_OUTCOMES = 24, 64  # with integer recourse: each cost is a program
@@ -119,9 +119,7 @@ def _mean_costs(
     found = task.oracle.solve(
         sets.reshape(-1, *shape),
         task.solver_weights(np.repeat(weights, contexts, axis=0)),
-        on_error="record",
-        progress=False,
-        fresh=True,
+        **ORACLE_OPTIONS,
     )
     m, p = outcomes.shape[1:]
     costs = decision_costs(

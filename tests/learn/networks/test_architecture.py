@@ -1,4 +1,4 @@
-"""Networks described in JSON and built again: the same shapes, the same answers."""
+"""Networks described in JSON and restored: the same shapes and the same outputs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Omega: what comes out is allowed, and free numbers are in standard deviations."""
+"""Omega: outcomes are within the domains, and free numbers are in standard deviations."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Networks trained as one are those trained one by one."""
+"""Networks that are trained together equal those trained one by one."""
 
 import copy
 import subprocess
@@ -253,7 +253,7 @@ def test_members_may_be_trained_on_another_device(name):
         check=False,
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
     )
     assert done.returncode == 0, done.stderr[-2000:]
 

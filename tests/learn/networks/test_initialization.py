@@ -1,4 +1,4 @@
-"""New networks begin where the outcomes are."""
+"""New networks start at the outcomes."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from pyomo_csg.learn.networks.task_nets import (
     Linear,
     Recurrent,
 )
-from tests.learn.test_mmd import task_on
+from tests.learn.methods.test_mmd import task_on
 
 KINDS = {"mlp": Feedforward, "linear": BoundedLinear, "constant": Constant}
 

@@ -1,4 +1,4 @@
-"""Linear Task-Nets of bounded weights stay in their class, whatever trains them."""
+"""Linear Task-Nets with bounded weights stay within the bound."""
 
 import numpy as np
 import pytest

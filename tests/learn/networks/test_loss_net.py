@@ -1,4 +1,4 @@
-"""The Loss-Net: sets in, a loss out."""
+"""The Loss-Net: from sets of scenarios to a loss."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from pyomo_csg.learn.networks.loss_net import (
     torch_seed,
     train_loss_nets,
 )
-from tests.learn.test_mmd import newsvendor_task
+from tests.learn.methods.test_mmd import newsvendor_task
 
 RNG = np.random.default_rng(0)
 SCENARIOS = torch.as_tensor(RNG.standard_normal((6, 4, 3)))

@@ -1,4 +1,4 @@
-"""A Task-Net in plain arrays: the same numbers as torch's, whatever its parts."""
+"""Task-Nets in NumPy give the same numbers as torch."""
 
 import copy
 

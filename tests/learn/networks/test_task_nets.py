@@ -1,4 +1,4 @@
-"""Task-Nets: shapes, where they start, and what their heads do."""
+"""Task-Nets: shapes, starts and heads."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The best of many draws of scenarios is found, whatever the model."""
+"""The best of many random sets of scenarios is found, whatever the model."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The task loss's gradient in a network's weights, against differences of exact costs."""
+"""The gradient of the task loss, compared with differences of exact costs."""
 
 import numpy as np
 import pyomo.environ as pyo

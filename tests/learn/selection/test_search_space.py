@@ -1,4 +1,4 @@
-"""A search draws what the fit looks at, and nothing that it does not."""
+"""A search draws only settings that the fit uses."""
 
 import pytest
 from sklearn.model_selection import ParameterSampler

@@ -1,4 +1,4 @@
-"""Searches over fits whose losses are made up: which of them is taken."""
+"""Searches over fits with made-up losses: which one is chosen."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Labels in chunks: exact, kept, resumed after a kill, and honest about what failed."""
+"""Labels in chunks: exact, stored, resumed after a kill, with failures counted."""
 
 import json
 import os
@@ -273,7 +273,7 @@ def test_labels_killed_at_random_moments_are_resumed_without_a_difference(tmp_pa
     """Forked from one process that has imported everything, which takes the time."""
     script = """
         import sys
-        from tests.learn.test_labels import kill_and_resume
+        from tests.learn.methods.test_labels import kill_and_resume
         kill_and_resume(sys.argv[1])
     """
     process = run(script, tmp_path)

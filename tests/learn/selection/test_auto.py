@@ -1,4 +1,4 @@
-"""Candidates compared by hand, and the ones that a model of each kind has."""
+"""The candidates of each kind of model, and their comparison."""
 
 import numpy as np
 import pyomo.environ as pyo

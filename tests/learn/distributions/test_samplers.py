@@ -1,4 +1,4 @@
-"""What may happen after a context: weights by brute force, draws by their frequencies."""
+"""Samplers of outcomes: weights by brute force, draws by their frequencies."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What decisions cost, against costs by hand."""
+"""Costs of decisions, compared with costs computed by hand."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from pyomo_csg.learn.selection.scoring import (
     mean_expected_cost,
     observed_costs,
 )
-from tests.learn.test_direct import hard_to_serve, task_on
+from tests.learn.methods.test_direct import hard_to_serve, task_on
 
 ROWS = np.arange(8)
 

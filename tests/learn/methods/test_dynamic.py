@@ -1,4 +1,4 @@
-"""Dynamic PCSG on a newsvendor: rounds, buffers, and what comes of them."""
+"""Dynamic PCSG on a newsvendor: rounds, buffers, and results."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from pyomo_csg.learn.methods import dynamic
 from pyomo_csg.learn.methods.dynamic import ReplayBuffer, train_dynamic
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.networks.loss_net import LossSamples, train_loss_nets
-from tests.learn.test_mmd import bodies, newsvendor_task
-from tests.learn.test_static import EVERY, QUICK, true_loss
+from tests.learn.methods.test_mmd import bodies, newsvendor_task
+from tests.learn.methods.test_static import EVERY, QUICK, true_loss
 
 SHORT = {**QUICK, "loss_epochs": 12, "task_epochs": 3}
 

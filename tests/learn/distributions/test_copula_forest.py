@@ -1,4 +1,4 @@
-"""The law after a context: against laws that are known, and against its definition."""
+"""The conditional distribution, compared with known distributions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Is a Loss-Net used outside its data? Its size by brute force, and the warning."""
+"""Warnings for a Loss-Net outside its data, and its size by brute force."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which rows of a history are copies of one another."""
+"""Duplicate rows of a history are grouped."""
 
 import numpy as np
 import pytest

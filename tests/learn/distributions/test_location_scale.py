@@ -1,4 +1,4 @@
-"""Location and scale of a law that is known, and of none."""
+"""Location and scale of a known conditional distribution."""
 
 import numpy as np
 import pytest

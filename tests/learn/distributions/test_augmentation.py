@@ -1,4 +1,4 @@
-"""Pairs that are added where there are few: where they lie, and who may learn from them."""
+"""Rows that are added to small histories: where they are, and which fold sees them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every row is judged once, by what has not seen it."""
+"""Every row is held out once, by a fold that has not seen it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The Loss-Net's word on pairs that it has not seen, against the oracle's."""
+"""The Loss-Net's predictions on unseen rows, compared with the oracle."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from pyomo_csg.learn.methods import surrogate_diagnostics as checking
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import train_static
 from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_predictions
-from tests.learn.test_mmd import bodies, newsvendor_task
+from tests.learn.methods.test_mmd import bodies, newsvendor_task
 
 SEEN, UNSEEN = np.arange(40), np.arange(40, 60)
 QUICK = {"mmd_epochs": 2, "loss_epochs": 3, "task_epochs": 1}

@@ -1,4 +1,4 @@
-"""Static PCSG on a newsvendor: labels, Loss-Nets, and what lambda does."""
+"""Static PCSG on a newsvendor: labels, Loss-Nets, and the effect of lambda."""
 
 import numpy as np
 import pyomo.environ as pyo
@@ -8,7 +8,11 @@ from scipy.spatial.distance import cdist
 
 import pyomo_csg as csg
 from pyomo_csg import DataError
-from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.config import (
+    FitConfig,
+    parse_regularization,
+    validate_fit_arguments,
+)
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import reset_weights, resolve_lambda, train_static
@@ -16,7 +20,7 @@ from pyomo_csg.learn.networks.loss_net import torch_seed
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
-from tests.learn.test_mmd import bodies, newsvendor_task
+from tests.learn.methods.test_mmd import bodies, newsvendor_task
 
 EVERY = np.arange(200)
 QUICK = {
@@ -181,7 +185,7 @@ def test_pairs_without_an_answer_are_the_worst_and_counted():
 def test_a_number_is_the_regularization_itself():
     task = newsvendor_task(20)
     assert resolve_lambda(80, task, [], []) == 80
-    assert resolve_lambda("0.5", task, [], []) == 0.5
+    assert resolve_lambda(parse_regularization("0.5"), task, [], []) == 0.5
     assert resolve_lambda(0.0, task, [], []) == 0
 
 
@@ -227,7 +231,7 @@ def test_a_relative_regularization_is_positive_for_a_bounded_kernel_too():
 )
 def test_what_is_no_regularization_is_refused(wrong):
     with pytest.raises(DataError, match="such as '0.1x'"):
-        resolve_lambda(wrong, newsvendor_task(20), [], [])
+        validate_fit_arguments(5, "static", wrong, 0, None, None, None)
 
 
 def test_constant_scenarios_begin_anew_where_lambda_is_given():

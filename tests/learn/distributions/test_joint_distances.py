@@ -1,4 +1,4 @@
-"""Distances between laws of scenarios and outcome: POT, feature maps, known laws."""
+"""Distances between distributions of scenarios and outcome: POT and feature maps."""
 
 import numpy as np
 import ot
