@@ -1,4 +1,4 @@
-"""Fingerprints of models, data and settings: they tell one fit from another."""
+"""Fingerprints of models, data and settings, which identify a fit."""
 
 from __future__ import annotations
 
@@ -82,21 +82,17 @@ def model_fingerprint(two_stage: TwoStageModel, outcome: np.ndarray) -> str:
 
 
 def _describe_network(network: Any, history: History) -> str:
-    """Return a text that differs between networks, by their weights or their answers."""
+    """Return a text that differs between networks, by their weights or their outputs."""
     if network is None or isinstance(network, str | Linear):
         return str(network)
     if isinstance(network, LocationScale):
-        parts = (
-            _describe_network(part, history)
-            for part in (network.location, network.scale)
-        )
-        return f"LocationScale({', '.join(parts)})"
+        location = _describe_network(network.location, history)
+        scale = _describe_network(network.scale, history)
+        return f"LocationScale({location}, {scale})"
     if isinstance(network, FunctionModule):
         try:
             return f"function {_digest(network(torch.as_tensor(history.contexts)))}"
-        except (
-            CONTENT_ERRORS
-        ):  # the network's own checks report it later, in better words
+        except CONTENT_ERRORS:  # resolve_network reports the error later
             return "function"
     digest = hashlib.sha256()
     for name, value in network.state_dict().items():
@@ -105,7 +101,7 @@ def _describe_network(network: Any, history: History) -> str:
 
 
 def _fingerprint_kernel(settings: FitConfig, history: History) -> str | None:
-    """Return a digest of what the user's kernel function answers; None for a name."""
+    """Return a digest of some values of a user's kernel; None for a name."""
     kernel = trainable_kernel(settings.kernel, history.outcomes.shape[1])
     if isinstance(settings.kernel, str):
         return None

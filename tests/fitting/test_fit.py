@@ -429,4 +429,4 @@ def test_a_kernel_that_scenarios_cannot_be_learned_by_is_refused_at_once(pairs):
 def test_a_bar_tells_of_every_stage(pairs, capsys):
     fit(pairs, progress=True)
     told = capsys.readouterr().err
-    assert all(f"\r{stage}: " in told for stage in ("mmd", "direct", "judging"))
+    assert all(f"\r{stage}: " in told for stage in ("mmd", "direct", "scoring"))

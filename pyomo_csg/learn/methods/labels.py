@@ -96,7 +96,7 @@ def _digest(
     weights: np.ndarray | None,
     chunk: slice,
 ) -> str:
-    """Return a digest that tells a chunk from others of the same name."""
+    """Return a digest of the inputs of a chunk."""
     digest = hashlib.sha256()
     for array in (scenarios, outcomes, weights):
         if array is not None:

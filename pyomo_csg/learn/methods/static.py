@@ -76,26 +76,21 @@ def train_static(
     number: dict[Any, int] = {}  # of the Loss-Net, by start and rows
     shared: list[int] = []
     samples: list[LossSamples] = []
-    for key, mine in zip(keys, rows, strict=True):
-        pair = key, np.asarray(mine, dtype=np.int64).tobytes()
+    for key, its_rows in zip(keys, rows, strict=True):
+        pair = key, np.asarray(its_rows, dtype=np.int64).tobytes()
         if pair not in number:
             number[pair] = len(samples)
-            places = np.searchsorted(labeled_rows[key], mine)
+            places = np.searchsorted(labeled_rows[key], its_rows)
             samples.append(by_start[key].take(places))
         shared.append(number[pair])
     nets = new_loss_nets(task, samples, f"{stage} Loss-Net")
     nets = train_loss_nets(task, nets, samples, f"{stage} Loss-Net")
-    begin = reset_weights(task, start, stage) if fresh else start
+    if fresh:
+        start = reset_weights(task, start, stage)
+    mine = [nets[s] for s in shared]
     epochs = task.config.mmd_epochs if fresh else task.config.task_epochs
     bodies = train_on_loss_net(
-        task,
-        begin,
-        [nets[s] for s in shared],
-        lambdas,
-        rows,
-        f"{stage} Task-Net",
-        head,
-        epochs,
+        task, start, mine, lambdas, rows, f"{stage} Task-Net", head, epochs
     )
     return [
         LossNetFit(body, nets[s], samples[s])
@@ -198,8 +193,7 @@ def label_bodies(
     losses = label_losses(
         task, stage, scenarios, outcomes, task.solver_weights(weights)
     )
-    missing = int(np.isnan(losses).sum())
-    task.log.record(stage, len(losses), missing=missing)
+    task.log.record(stage, len(losses), missing=int(np.isnan(losses).sum()))
     together = LossSamples(scenarios, weights, outcomes, penalize_unsolved(losses))
     ends = np.cumsum([len(mine) for mine in rows])
     return [
@@ -246,7 +240,7 @@ def standard_lambdas(task: Task) -> list[float]:
 def _squared_mmd(task: Task, body: nn.Module, rows: np.ndarray, head: Any) -> float:
     scenarios, weights = map(torch.as_tensor, task.generate_scenarios(body, rows, head))
     scaled = (task.outcomes[torch.as_tensor(rows)] / task.kernel_unit)[:, None]
-    own = task.kernel(scaled, scaled)[:, 0, 0]
+    own = task.kernel(scaled, scaled)[:, 0, 0]  # the term that the loss leaves out
     # Negative only by rounding, or if a user's function is not a kernel.
     return abs(float((task.mmd_losses(scenarios, weights, rows) + own).mean()))
 

@@ -18,7 +18,7 @@ from pyomo_csg.learn.methods.static import LossNetFit, label_bodies
 from pyomo_csg.learn.networks.loss_net import LossNet, LossSamples
 from pyomo_csg.learn.task import Task
 
-_ROWS, _INTEGER_ROWS = 100, 30  # rows whose losses are compared
+_ROWS, _INTEGER_ROWS = 100, 30  # rows on which losses are compared
 # A Loss-Net is used outside its data if its error is so many times its training error, if
 # losses are so many standard errors above its predictions, or if scenarios are so many
 # standard deviations away.
@@ -32,16 +32,16 @@ def loss_net_trust(task: Task, fit: LossNetFit, head: Any = None) -> dict[str, A
     ``fit`` was trained on all rows. Return ``trust``, the numbers, and ``notes``, a
     warning if the Loss-Net is used outside its data.
     """
-    net, taught = fit.loss_net, fit.samples
+    net, training = fit.loss_net, fit.samples
     rng, n = task.rng("trust"), len(task.history)
     count = min(n, _INTEGER_ROWS if task.has_integers else _ROWS)
     rows = np.sort(rng.choice(n, count, replace=False))
     (labeled,) = label_bodies(task, [fit.body], [rows], "trust labels", head)
-    home, here = taught.solved(), labeled.solved()
+    home, here = training.solved(), labeled.solved()
     if not len(here):
         return {}
     # The same rows in both samples, so that only the scenarios differ.
-    some = taught.take(rows + n * rng.integers(len(taught) // n, size=count))
+    some = training.take(rows + n * rng.integers(len(training) // n, size=count))
     at_home, away = _predictions(net, home), _predictions(net, here)
     found = {
         "cases": len(home),

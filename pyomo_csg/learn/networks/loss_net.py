@@ -90,7 +90,7 @@ class LossSamples:
         return LossSamples(*(array[cases] for array in self.arrays()))
 
     def solved(self) -> LossSamples:
-        """Return the cases whose programs were solved."""
+        """Return the cases with a solved program."""
         return self.take(np.isfinite(self.losses))
 
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -149,10 +149,7 @@ def train_loss_nets(
 
     def loss(batch: np.ndarray) -> Tensor:
         *inputs, losses = (column[torch.as_tensor(batch)] for column in data)
-        errors = (ensemble(*inputs) - losses) / scales
-        return nn.functional.mse_loss(
-            errors, torch.zeros_like(errors), reduction="none"
-        ).mean(-1)
+        return ((ensemble(*inputs) - losses) / scales).square().mean(-1)
 
     schedule = Schedule(
         config.loss_epochs if epochs is None else epochs,

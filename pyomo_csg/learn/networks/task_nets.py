@@ -77,7 +77,7 @@ class Feedforward(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A body for panels (B, W, d): an LSTM whose last state an MLP reads.
+    """A body for panels (B, W, d): an LSTM, and an MLP that reads its last state.
 
     The LSTM has single precision, which is five times as fast in torch.
     """

@@ -1,4 +1,4 @@
-"""``'auto'``: train a few candidates and choose the one whose decisions cost the least."""
+"""``'auto'``: train a few candidates and choose the one with the best decisions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def learn_auto(task: Task, kind: Any, head: Any = None) -> MethodResult:
         network = task.network(only.fits[-1].body, only.fits[-1].head)
         return MethodResult(network, Selection(only.name), lambda: np.full(1, np.nan))
     samplers = trainer.scoring_samplers()
-    each = task.log.each("judging", candidates, "candidate")
+    each = task.log.each("scoring", candidates, "candidate")
     losses = np.stack([_held_out_costs(task, folds, samplers, one) for one in each])
     names = [candidate.name for candidate in candidates]
     selection = compare_candidates(names, losses, trainer.trusted)
@@ -66,7 +66,7 @@ def learn_auto(task: Task, kind: Any, head: Any = None) -> MethodResult:
 
 
 def choose_fold(task: Task, winner: Candidate) -> int:
-    """Return the fold whose network to use: the last one, trained on all rows.
+    """Return the fold with the network to use: the last one, trained on all rows.
 
     Cross-validation scored the other folds' networks, and training on all rows may have
     reached another local minimum. A fold's network is used if it is clearly better on

@@ -319,8 +319,7 @@ class Candidates:
 
     def _mmd_atoms(self, name: str, heads: Sequence[Any]) -> Candidate:
         """Constant atoms in units of location and scale, on the MMD loss."""
-        task = self._task
-        bodies = []
+        task, bodies = self._task, []
         for head, rows in zip(heads, self._folds.rows, strict=True):
             residuals = scaled_residuals(task, head, rows)
             bodies.append(new_body(task, "constant", residuals, task.rng(f"{name} 0")))

@@ -153,7 +153,7 @@ class FoldSamplers:
     ) -> list[ResidualSampler | WeightedSampler | None]:
         """Return what decisions on held-out rows are evaluated on; None: the observed.
 
-        Integer models and panels have a single holdout, whose few observed outcomes say
+        Integer models and panels have a single holdout, and its few observed outcomes say
         little about the candidates. Integer models use a forest's weights instead; a
         user's location and scale, or the forecast for panels, use all their residuals.
         """

@@ -187,7 +187,7 @@ def best_body(
     head: Any = None,
     draws: int | None = None,
 ) -> nn.Module:
-    """Return the body whose decisions cost the least on its training rows."""
+    """Return the body with the least costly decisions on its training rows."""
     losses = [
         mean_expected_cost(task, body, rows, sampler, head, draws) for body in bodies
     ]
