@@ -1,4 +1,4 @@
-"""Checks of what a policy file says, and of the model that it is loaded with."""
+"""Checks of a policy file's content, and of the model that it is loaded with."""
 
 from __future__ import annotations
 
@@ -40,8 +40,6 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 def content_problem(content: Mapping[str, Any], arrays: Arrays) -> str:
     """Return the first problem with a file's content; empty text if there is none.
 
-    Examples
-    --------
     >>> content_problem({"model": "newsvendor"}, {})[:35]
     "it has no valid 'uncertain_params',"
     """
@@ -79,10 +77,10 @@ def _name_problem(content: Mapping[str, Any]) -> str:
     for key in ("uncertain_params", "first_stage_variables"):
         if not _are_names(content[key]):
             return f"its {key} are not all text"
-    names, numbers = content["context_names"], content["context_shape"][-1]
-    if names is None or _are_names(names) and len({*names}) == len(names) == numbers:
+    names, size = content["context_names"], content["context_shape"][-1]
+    if names is None or _are_names(names) and len({*names}) == len(names) == size:
         return ""
-    return f"its context_names are not {numbers} different names"
+    return f"its context_names are not {size} different names"
 
 
 def _are_names(names: list[Any]) -> bool:
@@ -99,12 +97,12 @@ def _history_problem(history: Mapping[str, Any]) -> str:
         return "its history's columns do not have different names"
     for row in rows:
         if not isinstance(row, dict) or not all(map(_is_cell, row.values())):
-            return "a row of its history is not numbers and text"
+            return "a row of its history holds more than numbers and text"
     return ""
 
 
 def _is_cell(cell: Any) -> bool:
-    """Whether it is text, a boolean, or a number that fits a float, perhaps infinite."""
+    """Whether a cell is text, a boolean, or a number that fits a float."""
     if isinstance(cell, str | bool | float):
         return True
     return is_number(cell) and abs(cell) < _LARGEST
@@ -113,10 +111,10 @@ def _is_cell(cell: Any) -> bool:
 def _number_problem(content: Mapping[str, Any], arrays: Arrays) -> str:
     if not is_number(content["reach"]) or content["reach"] < 0:
         return f"its reach is {content['reach']!r:.40}"
-    if custom_parts(content["network"]):  # users' modules may hold any numbers
+    if custom_parts(content["network"]):  # a user's module may hold any values
         return ""
     wrong = [name for name, values in arrays.items() if not _is_plausible(name, values)]
-    return f"the numbers of {shortlist(wrong)} are not plausible" if wrong else ""
+    return f"the values of {shortlist(wrong)} are not plausible" if wrong else ""
 
 
 def _is_plausible(name: str, values: np.ndarray) -> bool:

@@ -1,4 +1,4 @@
-"""csg.ScenarioGenerator: csg.fit in scikit-learn's manner."""
+"""csg.ScenarioGenerator: csg.fit as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pyomo_csg.policy.fit import fit
 
 
 class ScenarioGenerator(BaseEstimator):
-    """A face of :func:`pyomo_csg.fit` for scikit-learn's tools.
+    """:func:`pyomo_csg.fit` as a scikit-learn estimator.
 
-    ``cross_val_score`` and ``GridSearchCV`` work on it: contexts are X, outcomes are Y,
-    and the score is minus the mean cost of the decisions, so that more is better. They
-    clone it, and the model with it, so that what needs one folder or one pool of workers
-    (``checkpoint``, ``executor``) stays with :func:`pyomo_csg.fit`. They also turn
-    errors into scores of NaN, unless told ``error_score='raise'``.
+    Contexts are X, outcomes are Y, and the score is minus the mean cost of the decisions.
+    Use it with ``cross_val_score`` and ``GridSearchCV``. These clone the estimator and its
+    model, so it takes no ``checkpoint`` or ``executor``; use :func:`pyomo_csg.fit` for
+    those. They also turn errors into scores of NaN, unless you pass
+    ``error_score='raise'``.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ class ScenarioGenerator(BaseEstimator):
     scenarios, method, regularization, context, network, config, seed, solver, workers
         As in :func:`pyomo_csg.fit`.
     progress : bool
-        Whether to draw bars.
+        Whether to show progress bars.
     seconds, options
         As in :func:`pyomo_csg.fit`.
 
     Attributes
     ----------
     policy_ : Policy
-        What was fitted.
+        The fitted policy.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class ScenarioGenerator(BaseEstimator):
         ----------
         X : array (n, d) or (n, W, d), or DataFrame
         Y : array (n, p), or DataFrame
-            Columns in the order of ``TwoStageModel.uncertain_params``; those of a
+            Columns in the order of ``TwoStageModel.uncertain_params``; the columns of a
             DataFrame are found by their Pyomo names.
         """
         options = self.get_params(deep=False)
@@ -116,9 +116,9 @@ class ScenarioGenerator(BaseEstimator):
         return self.policy_.scenarios(X)
 
     def score(self, X: Any, Y: Any) -> float:  # noqa: N803
-        """Return minus the mean cost of the decisions for X when Y happens.
+        """Return minus the mean cost of the decisions for X with outcomes Y.
 
-        Of a model that is maximised, it is the mean profit.
+        If the model is maximized, this is the mean profit.
         """
         decisions = np.atleast_2d(self.predict(X))
         outcomes = Y if np.ndim(Y) == 2 else np.reshape(Y, (-1, 1))

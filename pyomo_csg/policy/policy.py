@@ -1,4 +1,4 @@
-"""csg.Policy: from a context to scenarios, and from those to a decision."""
+"""csg.Policy: generates scenarios for a context, and decides on them."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FAR = 1.1  # times the reach of the history
+_FAR = 1.1  # times the largest distance in the history
 _ROUNDING = 1e-9
-_MOST_AT_ONCE = 4096
+_BATCH = 4096  # contexts, to bound memory
 
 
 class Policy(LearnedDecider):
-    """Decides for a context: generates K scenarios for it and optimises for those.
+    """Decides for a context: generates K scenarios for it and optimizes over them.
 
-    Several threads may use one policy. It can be pickled; an executor is not kept then.
+    Several threads may share a policy. It can be pickled, without its executor.
 
     Parameters
     ----------
     model : ConcreteModel
-        Annotated by :func:`pyomo_csg.annotate`. It is copied: later changes to it are
-        not seen; to have them seen, save the policy and load it with the changed model.
+        Annotated by :func:`pyomo_csg.annotate`. It is copied, so later changes to it have
+        no effect. To use a changed model, save the policy and load it with that model.
     learned : FitResult
-        The network and how it came about.
+        The network and the record of its fit.
     solver, options, workers, executor
         As in :class:`pyomo_csg.Oracle`.
 
     Attributes
     ----------
     oracle : Oracle
-        What solves; its ``stats`` tell how long that took.
+        Solves the programs; ``oracle.stats`` counts them and their seconds.
     learned : FitResult
     count : int
-        How many scenarios it generates: K.
+        K, the number of scenarios for each context.
     context_shape : tuple of int
         (d,), or (W, d) for panels of W steps.
 
@@ -64,9 +64,9 @@ class Policy(LearnedDecider):
 
     Notes
     -----
-    A context that is far from the history is told by a warning in the log, once a call.
-    Far means: the root of the mean square of its standardised numbers (of a panel, over
-    all its steps) is more than 1.1 times the largest in the history.
+    Each call logs a warning if contexts are far from the history: if the root mean square
+    of the standardized values (for a panel, over all steps) is more than 1.1 times the
+    largest in the history.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class Policy(LearnedDecider):
         self._center = self.network.center.numpy(force=True)
         self._spread = self.network.spread.numpy(force=True)
         self.context_shape = _context_shape(learned)
-        self.count, self._weighted = self._probed()
-        self._generate = numpy_generator(self.network) or self._by_torch
+        self.count, self._weighted = self._probe_network()
+        self._generate = numpy_generator(self.network) or self._generate_by_torch
         rounding = _ROUNDING * (
             1 + np.abs(self._center / self._spread).max(initial=0.0)
         )
@@ -98,18 +98,17 @@ class Policy(LearnedDecider):
     def report(
         self, path: str | os.PathLike[str] | None = None, data: Any = None
     ) -> str:
-        """Return in words what was learned, which candidate won, and how sure that is.
+        """Return the fit summary: candidates, losses, confidence and settings.
 
         Parameters
         ----------
         path : str or path, optional
-            Where to write a page that shows it, too: one HTML file that needs nothing
-            else, with training curves, scenarios and decisions for some contexts, solver
-            times and the settings.
+            Also write a page to this file: self-contained HTML with training curves,
+            scenarios and decisions for some contexts, solver times and the settings.
         data : (contexts, outcomes) or DataFrame, optional
-            Pairs as in :func:`pyomo_csg.fit`, better not those that were learned from.
-            With them the page shows their contexts, the outcomes near those, and what
-            decisions cost beside the expected-value and the context-free decision.
+            Held-out pairs, as in :func:`pyomo_csg.fit`. The page then shows some of their
+            contexts, the outcomes of similar contexts, and the costs of decisions beside
+            the expected-value and the context-free decision.
         """
         from pyomo_csg.report.fit_summary import fit_summary
 
@@ -122,34 +121,34 @@ class Policy(LearnedDecider):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the policy, without the model, to a file for :func:`pyomo_csg.load`.
 
-        The file holds numbers and text only (safetensors and JSON). It appears whole or
-        not at all. A long history is thinned out.
+        The file holds numbers and text only (safetensors and JSON). It is written
+        completely or not at all. A long training log is thinned out.
         """
         from pyomo_csg.policy.policy_file import save
 
         save(path, self)
 
     def plot_scenarios(self, x: Any, data: Any = None, ax: Axes | None = None) -> Axes:
-        """Draw the scenarios of a context on matplotlib's axes, and return those.
+        """Plot the scenarios of a context, and return the matplotlib axes.
 
         Parameters
         ----------
         x : array, mapping or Series
             One context.
         data : (contexts, outcomes) or DataFrame, optional
-            Pairs; the outcomes after the contexts nearest to this one are drawn, too.
+            Pairs; the outcomes after the contexts nearest to ``x`` are shown, too.
         ax : Axes, optional
-            Where to draw. Default: a new figure.
+            Default: those of a new figure.
         """
         from pyomo_csg.report.policy_plots import plot_scenarios
 
         return plot_scenarios(self, x, data, ax)
 
     def plot_training(self, ax: Axes | None = None) -> Axes:
-        """Draw the losses of the fit on matplotlib's axes, and return those.
+        """Plot the training losses, and return the matplotlib axes.
 
-        A line a run of a stage, as a share of its range, since stages have units of
-        their own; dashed on held-out rows.
+        There is one line per run of a stage, dashed for held-out rows. Each run is scaled
+        to its range, because stages have different units.
         """
         from pyomo_csg.report.policy_plots import plot_training
 
@@ -166,11 +165,11 @@ class Policy(LearnedDecider):
         gaps: bool = True,
         seed: int = 0,
     ) -> Certificate:
-        """Return what pairs that it was not learned from prove of this policy.
+        """Return confidence bounds for this policy from held-out pairs.
 
-        As :func:`pyomo_csg.guarantees.certify`: an upper bound of its expected cost, how
-        much it beats rivals by, and how far from the best it can be, together with
-        confidence 1 - ``delta``. ``print`` it to read it in plain words.
+        As :func:`pyomo_csg.guarantees.certify`: an upper bound on the expected cost, the
+        advantage over baselines, and a bound on the optimality gap. All hold together
+        with confidence 1 - ``delta``. ``print`` the certificate to read it.
         """
         from pyomo_csg.guarantees import certify
 
@@ -194,27 +193,27 @@ class Policy(LearnedDecider):
 
     def __reduce__(self) -> Any:
         content = cloudpickle.dumps((self.two_stage.model, self.learned))
-        return _unpickled, (content, self._settings)
+        return _unpickle, (content, self._settings)
 
     def _read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
         contexts, one = super()._read_contexts(x)
-        self._tell_far(contexts)
+        self._warn_if_far(contexts)
         return contexts, one
 
     def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
         shares = weights if self._weighted else None
         return super()._solve_scenarios(scenarios, shares, **how)
 
-    def _tell_far(self, contexts: np.ndarray) -> None:
+    def _warn_if_far(self, contexts: np.ndarray) -> None:
         flat = ((contexts - self._center) / self._spread).reshape(len(contexts), -1)
         if np.abs(flat).max() <= self._limit:
-            return  # most often: then its root mean square is not more, either
+            return  # the usual case: the root mean square cannot be larger
         distance = np.sqrt(np.einsum("ni,ni->n", flat, flat) / flat.shape[1])
         if distance.max() > self._limit:
             logger.warning(
-                "%d of %d contexts are far from the history: the worst is %.3g standard "
-                "deviations from its mean, and none there was more than %.3g; scenarios "
-                "and decisions for such a context are extrapolated",
+                "%d of %d contexts are far from the history: the farthest is %.3g standard "
+                "deviations from its mean, in the history at most %.3g; scenarios and "
+                "decisions for such contexts are extrapolated",
                 np.count_nonzero(distance > self._limit),
                 len(contexts),
                 distance.max(),
@@ -225,22 +224,22 @@ class Policy(LearnedDecider):
         self, contexts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K)."""
-        if len(contexts) <= _MOST_AT_ONCE:
+        if len(contexts) <= _BATCH:
             return self._generate(contexts)
-        starts = range(0, len(contexts), _MOST_AT_ONCE)
-        parts = [self._generate(contexts[i : i + _MOST_AT_ONCE]) for i in starts]
+        starts = range(0, len(contexts), _BATCH)
+        parts = [self._generate(contexts[i : i + _BATCH]) for i in starts]
         scenarios, weights = map(np.concatenate, zip(*parts, strict=True))
         return scenarios, weights
 
     @torch.inference_mode()
-    def _by_torch(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        given = torch.from_numpy(contexts).to(self.network.center.device)
-        scenarios, weights = self.network(given)
+    def _generate_by_torch(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        inputs = torch.from_numpy(contexts).to(self.network.center.device)
+        scenarios, weights = self.network(inputs)
         return scenarios.cpu().numpy(), weights.cpu().numpy()
 
     @torch.inference_mode()
-    def _probed(self) -> tuple[int, bool]:
-        """Return K and whether weights are learned, from the network's own answer."""
+    def _probe_network(self) -> tuple[int, bool]:
+        """Return K and whether weights are learned, from the output for the mean context."""
         numbers = len(self.two_stage.uncertain_params)
         subject = f"The network does not fit '{self.two_stage.model.name}'"
         middle = self.network.center.expand(1, *self.context_shape)
@@ -258,24 +257,24 @@ class Policy(LearnedDecider):
             )
             raise DataError(subject, [found])
         if not bool(torch.isfinite(scenarios).all()):
-            found = "for the mean context it gives numbers that are not finite"
-            raise DataError(subject, [f"{found}; fit it anew"])
+            found = "for the mean context it gives values that are not finite"
+            raise DataError(subject, [f"{found}; fit it again"])
         return scenarios.shape[1], free.shape[-1] > numbers
 
 
 def _context_shape(learned: FitResult) -> tuple[int, ...]:
-    """Return the shape of a context: as it was noted, or that of a vector."""
-    numbers = len(learned.network.center)
-    noted = learned.summary.get("context_shape")
-    if noted is None and not isinstance(learned.network.body, Recurrent):
-        return (numbers,)
-    if noted is None or len(noted) not in (1, 2) or noted[-1] != numbers:
-        expected = f"expected ({numbers},), or (W, {numbers}) for panels"
-        found = f"summary['context_shape'] is {noted}; {expected}"
-        raise DataError("What was learned is not complete", [found])
-    return tuple(noted)
+    """Return the recorded shape of a context; without a record, that of a vector."""
+    size = len(learned.network.center)
+    shape = learned.summary.get("context_shape")
+    if shape is None and not isinstance(learned.network.body, Recurrent):
+        return (size,)
+    if shape is None or len(shape) not in (1, 2) or shape[-1] != size:
+        expected = f"expected ({size},), or (W, {size}) for panels"
+        found = f"summary['context_shape'] is {shape}; {expected}"
+        raise DataError("The fit result is not complete", [found])
+    return tuple(shape)
 
 
-def _unpickled(content: bytes, settings: dict[str, Any]) -> Policy:
+def _unpickle(content: bytes, settings: dict[str, Any]) -> Policy:
     model, learned = cloudpickle.loads(content)
     return Policy(model, learned, **settings)

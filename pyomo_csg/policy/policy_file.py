@@ -52,7 +52,7 @@ _POLICY = FileFormat(
     1,
     max_bytes=2**28,
     max_header_bytes=4 * 2**20,  # parsed JSON takes thirty times as much memory
-    remedy="give an intact file that policy.save wrote",
+    remedy="pass an intact file that policy.save wrote",
     follow_links=True,
 )
 _PACKAGE = "pyomo-csg"
@@ -61,7 +61,7 @@ Networks = nn.Module | LocationScale | Mapping[str, nn.Module] | None
 
 
 def save(path: str | os.PathLike[str], policy: Policy) -> None:
-    """Write a policy to a file, complete or not at all."""
+    """Write a policy to a file, completely or not at all."""
     path = writable_path(path)
     arrays = _read_state(path, policy.network)
     with explain_write_errors(path):
@@ -80,15 +80,14 @@ def load(
 ) -> Policy:
     """Return the policy that :meth:`Policy.save` wrote to a file.
 
-    A file from a stranger is safe to load: it holds numbers and text only.
+    Files from untrusted sources are safe to load: they hold numbers and text only.
 
     Parameters
     ----------
     path : str or path
     model : ConcreteModel
-        Annotated like the model that the policy was fitted to: the same uncertain Params
-        and first-stage variables, by name and order, in domains that are at least as
-        wide. Other data may differ.
+        Annotated like the model of the fit: the same uncertain Params and first-stage
+        variables, in the same order. Domains may be wider, and other data may differ.
     network : Module, LocationScale, or mapping of str to Module, optional
         Needed only if the policy uses your own modules. Pass a module of the same
         architecture; its parameters are read from the file. For several modules, pass a

@@ -102,7 +102,7 @@ def test_a_policy_of_your_own_module_that_gives_no_numbers_is_refused(policy_fil
     kept = weight.detach().clone()
     try:
         weight.data.fill_(np.nan)
-        with pytest.raises(csg.DataError, match="not finite; fit it anew"):
+        with pytest.raises(csg.DataError, match="not finite; fit it again"):
             csg.Policy(newsvendor.build(), learned)
     finally:
         weight.data.copy_(kept)
