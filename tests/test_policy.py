@@ -233,9 +233,7 @@ def far(policy, distance):
     return center + spread * direction
 
 
-def test_a_context_beyond_the_reach_of_the_history_is_told_with_its_distance(
-    policy, caplog
-):
+def test_a_far_context_is_logged_with_its_distance(policy, caplog):
     near = far(policy, 1.0)
     policy.scenarios(np.stack([far(policy, 3.29), near]))
     assert not caplog.records
@@ -243,7 +241,7 @@ def test_a_context_beyond_the_reach_of_the_history_is_told_with_its_distance(
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "2 of 3 contexts" in record.message
-    assert "7.5" in record.message and "than 3;" in record.message
+    assert "7.5" in record.message and "at most 3;" in record.message
 
 
 def test_a_constant_context_is_never_far(caplog):
