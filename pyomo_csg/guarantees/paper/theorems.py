@@ -23,9 +23,10 @@ from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.guarantees.holdout import read_pairs
 from pyomo_csg.guarantees.paper.complexity import linear_class
-from pyomo_csg.guarantees.paper.constants import TaskConstants, compute_constants
-from pyomo_csg.guarantees.paper.right_hand_side_model import (
+from pyomo_csg.guarantees.paper.constants import (
     Support,
+    TaskConstants,
+    compute_constants,
     read_support,
     right_hand_side_model,
 )

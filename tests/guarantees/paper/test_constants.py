@@ -8,7 +8,7 @@ import pyomo_csg as csg
 from models import cep1, farmer, mnv, newsvendor
 from pyomo_csg.guarantees import cost_range, task_constants
 from pyomo_csg.guarantees.paper import constants
-from pyomo_csg.guarantees.paper.right_hand_side_model import (
+from pyomo_csg.guarantees.paper.constants import (
     read_support,
     right_hand_side_model,
 )
