@@ -114,8 +114,8 @@ def augment(
         )
         for mine in rows
     ]
-    ends = len(history) + np.cumsum([len(some) for some in added])
-    fresh = [np.arange(end - len(x), end) for x, end in zip(added, ends, strict=True)]
+    *ends, total = np.cumsum([len(some) for some in added])
+    fresh = np.split(len(history) + np.arange(total), ends)
     contexts = np.concatenate([history.contexts, *added])
     seed = int(rng.integers(2**31))
     forests = [

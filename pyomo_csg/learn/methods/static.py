@@ -177,11 +177,7 @@ def label_bodies(
     stage: str,
     head: Any = None,
 ) -> list[LossSamples]:
-    """Return the scenarios of bodies on their rows with l_opt, solved in one batch.
-
-    Unsolved programs have the loss of
-    :func:`~pyomo_csg.learn.methods.labels.penalize_unsolved`.
-    """
+    """Return the scenarios of bodies on their rows with l_opt, solved in one batch."""
     heads = expand_heads(task, head, len(bodies))
     found = [
         task.generate_scenarios(body, mine, its_head)
@@ -195,11 +191,8 @@ def label_bodies(
     )
     task.log.record(stage, len(losses), missing=int(np.isnan(losses).sum()))
     together = LossSamples(scenarios, weights, outcomes, penalize_unsolved(losses))
-    ends = np.cumsum([len(mine) for mine in rows])
-    return [
-        together.take(np.arange(end - len(mine), end))
-        for end, mine in zip(ends, rows, strict=True)
-    ]
+    *ends, total = np.cumsum([len(mine) for mine in rows])
+    return [together.take(cases) for cases in np.split(np.arange(total), ends)]
 
 
 def resolve_lambda(

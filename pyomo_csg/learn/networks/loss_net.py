@@ -140,10 +140,8 @@ def train_loss_nets(
     config = task.config
     solved = [one.solved() for one in samples]
     data = [torch.as_tensor(array) for array in concatenate_samples(solved).arrays()]
-    ends = np.cumsum([len(one) for one in solved])
-    rows = [
-        np.arange(end - len(one), end) for end, one in zip(ends, solved, strict=True)
-    ]
+    *ends, total = np.cumsum([len(one) for one in solved])
+    rows = np.split(np.arange(total), ends)
     scales = torch.stack([net.loss_spread for net in nets])[:, None]
     ensemble = Ensemble(nets).to(task.device)
 

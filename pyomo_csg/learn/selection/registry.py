@@ -11,11 +11,7 @@ import torch
 from torch import nn
 
 from pyomo_csg.learn.checkpoint import train_or_restore
-from pyomo_csg.learn.distributions.samplers import (
-    ObservedSampler,
-    WeightedSampler,
-    forest_weights,
-)
+from pyomo_csg.learn.distributions.samplers import ObservedSampler, Sampler
 from pyomo_csg.learn.fit_result import MethodResult, Selection
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import train_dynamic
@@ -37,7 +33,7 @@ from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outc
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.auto import learn_auto
 from pyomo_csg.learn.selection.candidates import Candidate, FoldFit, loss_net_candidates
-from pyomo_csg.learn.selection.folds import holdout_folds
+from pyomo_csg.learn.selection.folds import FoldSamplers, holdout_folds
 from pyomo_csg.learn.selection.scoring import compare_candidates, observed_costs
 from pyomo_csg.learn.task import Task
 
@@ -98,16 +94,11 @@ class _MethodFit:
         weight = 0.0 if self._regularization == "auto" else self._regularization
 
         def train() -> list[nn.Module]:
-            seed = int(task.rng("forest").integers(2**31))
-            samplers = [
-                ObservedSampler(history.outcomes)
-                if history.has_panels
-                else WeightedSampler(
-                    history.outcomes,
-                    forest_weights(history.contexts, history.outcomes, mine, seed),
-                )
-                for mine in rows
-            ]
+            samplers: Sequence[Sampler]
+            if history.has_panels:
+                samplers = [ObservedSampler(history.outcomes)] * len(rows)
+            else:
+                samplers = FoldSamplers(task, self._folds).training
             heads = None if self._head is None else [self._head] * len(rows)
             direct = Direct(task, samplers, heads, regularization=float(weight))
             return direct.train(mmd.bodies, rows, "direct")
