@@ -79,10 +79,10 @@ def higle_sen_scenarios():
 
 
 def conditional(x, generator=0):
-    """Return the 216 demands (216, 3) that a context (4,) makes possible, and weights.
+    """Return the 216 possible demands (216, 3) in a context (4,), and their weights.
 
     An untrained network gives six demands for each part, of mean 1500 and standard
-    deviation 1024.7 before what is negative becomes 0; the parts are independent.
+    deviation 1024.7 before negative demands become 0. The parts are independent.
     """
     support = random_network(4, 18, 1500.0, 1024.7, generator)(x).reshape(6, 3)
     return np.array(list(product(*support.T))), np.full(216, 1 / 216)

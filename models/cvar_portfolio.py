@@ -2,7 +2,8 @@
 
 The paper's section 5.3, with CVaR as Krokhmal, Palmquist and Uryasev (2002) model it.
 A context is the last session of five-minute returns; the market is simulated, and its
-law is fitted to its history as in the paper. `models.prices` reads real prices instead.
+conditional distribution is fitted to its history as in the paper. To use real prices,
+see `models.prices`.
 """
 
 from functools import lru_cache
@@ -11,7 +12,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 import pyomo_csg as csg
-from models import market, returns_law
+from models import market, returns_model
 from models.prices import windows
 
 
@@ -21,13 +22,13 @@ def build(assets=10, most_held=5, risk_aversion=10.0, level=0.9):
     Parameters
     ----------
     assets : int
-        How many there are to choose from.
+        The number of assets to choose from.
     most_held : int
-        How many assets a portfolio may hold.
+        The largest number of assets in a portfolio.
     risk_aversion : float
-        The price of a unit of CVaR in units of mean return.
+        The weight of CVaR against the mean return.
     level : float
-        Of the value at risk, in (0, 1).
+        The level of the value at risk, in (0, 1).
     """
     m = pyo.ConcreteModel("cvar_portfolio")
     m.assets = pyo.RangeSet(assets)
@@ -61,20 +62,20 @@ def build(assets=10, most_held=5, risk_aversion=10.0, level=0.9):
 def history(generator=0):
     """Return the contexts (1559, 78, 18) and next returns (1559, 10) of a market.
 
-    In time order. A generator is the seed of a market.
+    Rows are in time order. `generator` is the seed of the market.
     """
     return windows(market.simulate(generator))
 
 
 @lru_cache(maxsize=16)
-def law(generator=0):
-    """Return the :class:`~models.returns_law.ReturnsLaw` of a market, fitted once."""
-    return returns_law.fit(*history(generator), seed=generator)
+def fit_returns_model(generator=0):
+    """Return the :class:`~models.returns_model.ReturnsModel` of a market; cached."""
+    return returns_model.fit(*history(generator), seed=generator)
 
 
 def conditional(x, generator=0):
-    """Return the 1559 returns (1559, 10) that a context makes possible, and weights."""
-    return law(generator).conditional(x)
+    """Return the 1559 possible returns (1559, 10) in a context, and their weights."""
+    return fit_returns_model(generator).conditional(x)
 
 
 def sample(n, seed, generator=0):
@@ -84,7 +85,7 @@ def sample(n, seed, generator=0):
     drawn, position = np.unique(
         rng.integers(len(contexts), size=n), return_inverse=True
     )
-    fitted = law(generator)
+    fitted = fit_returns_model(generator)
     mean, scale = fitted.mean(contexts[drawn]), fitted.scale(contexts[drawn])
     noise = rng.choice(fitted.residuals, n)
     return contexts[drawn[position]], mean[position] + scale[position] * noise

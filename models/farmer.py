@@ -1,4 +1,4 @@
-"""The farmer of Birge and Louveaux: plant now, harvest what the weather allows."""
+"""The farmer of Birge and Louveaux: plant now, harvest by the weather."""
 
 import numpy as np
 import pyomo.environ as pyo

@@ -1,8 +1,8 @@
-"""Five-minute returns of a simulated market, with what real ones are known to show.
+"""Five-minute returns of a simulated market, with the stylized facts of real ones.
 
-Fat tails, volatility that comes in clusters and is high when a session opens and
-closes, assets that move with the market, and prices that take back a little of their
-last move, as thinly traded ones do.
+Returns have fat tails. Volatility clusters, and is high when a session opens and closes.
+Assets move with the market. Prices partly reverse their last move, as those of thinly
+traded assets do.
 """
 
 import numpy as np
@@ -18,8 +18,8 @@ _WARM_UP = 500
 def simulate(seed=0, assets=10, sessions=SESSIONS, periods=PERIODS):
     """Return the returns of every period (sessions * periods, assets), in time order.
 
-    Volatilities spread around one in a thousand, and the market's moves make a third
-    of an asset's variance on average.
+    Volatilities are around 0.001. The market explains a third of an asset's variance on
+    average.
     """
     rng = np.random.default_rng(seed)
     volatility = VOLATILITY * rng.permutation(np.geomspace(0.8, 1.25, assets))

@@ -1,7 +1,7 @@
 """The multidimensional newsvendor with substitution of Narum et al. (2024).
 
 Choose which products to make and how many; then sell, substitute and salvage. Binary in
-both stages, maximised, with the data of the paper's supplement.
+both stages, maximized, with the data of the paper's supplement.
 """
 
 from functools import lru_cache, partial
@@ -99,8 +99,8 @@ def conditional(x, generator=0):
     """Return 80 demands (80, 6) drawn for a context (10,), and their weights.
 
     A product's demand is high, N(15, 2.5), or low, N(5, 5/3), by the sign of a random
-    linear map of the context plus noise; what is negative becomes 0. The same context
-    has the same 80 demands.
+    linear map of the context plus noise; negative demands become 0. The same context
+    always has the same 80 demands.
     """
     x = np.asarray(x, dtype=float)
     loadings, noise_sd = _demand_states(generator)
@@ -127,7 +127,7 @@ def _contexts(rng, n):
 
 @lru_cache(maxsize=64)
 def _demand_states(generator):
-    """Return the linear map (6, 10) and the noise's deviation.
+    """Return the linear map (6, 10) and the standard deviation of the noise.
 
     The signal-to-noise ratio, of variances over all products, is 0.5.
     """

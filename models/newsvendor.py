@@ -1,4 +1,4 @@
-"""The newsvendor: buy papers now, sell what the day asks for, salvage the rest.
+"""The newsvendor: buy papers now, sell up to the demand, salvage the rest.
 
 The paper's section 5.1. A context is two standard normal numbers; an untrained network
 turns it into 200 equally likely demands, of mean 15.1 and standard deviation 0.25 in all.
@@ -31,7 +31,7 @@ def build(cost=1.0, price=1.05, salvage=0.1, budget=60.0):
 
 
 def conditional(x, generator=0):
-    """Return the demands (200, 1) that a context (2,) makes possible, and weights."""
+    """Return the 200 possible demands (200, 1) in a context (2,), and their weights."""
     demands = random_network(2, 200, 15.1, 0.25, generator)(x)
     return demands[:, None], np.full(200, 1 / 200)
 

@@ -15,9 +15,9 @@ def from_prices(path, timestamp="timestamp", window=WINDOW, session=market.PERIO
     Parameters
     ----------
     path : str or path
-        A header of tickers, a column for each, and rows in time order.
+        A column for each ticker, a header, and rows in time order.
     timestamp : str
-        A column that holds times; the file may do without.
+        A column of times, if there is one.
     window, session : int
         As in `windows`.
 
@@ -44,9 +44,10 @@ def from_prices(path, timestamp="timestamp", window=WINDOW, session=market.PERIO
 
 
 def windows(returns, window=WINDOW, session=market.PERIODS):
-    """Cut returns (n, assets) into contexts and the return that follows each.
+    """Cut returns (n, assets) into windows and the return that follows each.
 
-    The paper's window i..i+W holds W+1 columns; here it is i+1..i+W, for as many pairs.
+    The paper's window i..i+W has W+1 columns; here it is i+1..i+W, which gives the same
+    number of rows.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def _encoding(positions):
 
 
 def _read(path):
-    """Return the cells as text; a blank line is a row, unless it ends the file."""
+    """Return the cells as text; blank lines count as rows, except at the end."""
     try:
         table = pd.read_csv(path, dtype=str, skip_blank_lines=False)
     except ValueError as error:
@@ -111,7 +112,7 @@ def _fault(cell, price):
 
 
 def _order_problems(times):
-    """List the rows whose time is not after the row before, as far as it can be read."""
+    """List the rows with a readable time that is not after that of the row before."""
     moments = pd.to_datetime(times, format="ISO8601", errors="coerce", utc=True)
     return [
         f"row {row + 1}, column '{times.name}': {times[row]} does not come after "

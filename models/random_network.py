@@ -8,13 +8,13 @@ _CALIBRATION = 20_000
 
 
 class RandomNetwork:
-    """One hidden ReLU layer, initialised as torch does by default, scaled once.
+    """One hidden ReLU layer, initialized as torch does by default, with scaled outputs.
 
     Parameters
     ----------
     inputs, outputs : int
     mean, sd : float
-        What the outputs have over standard normal contexts.
+        Of the outputs over standard normal contexts.
     seed : int
     hidden : int, optional
     """
@@ -44,7 +44,7 @@ def _layer(rng, inputs, outputs):
 
 @lru_cache(maxsize=64)
 def random_network(inputs, outputs, mean, sd, seed):
-    """Return the network of a seed, made once."""
+    """Return the network of a seed; cached."""
     return RandomNetwork(inputs, outputs, mean, sd, seed)
 
 
@@ -55,9 +55,9 @@ def sample_pairs(n, seed, draw_contexts, conditional):
     ----------
     n, seed : int
     draw_contexts : callable
-        From a Generator and a count to contexts (n, d).
+        Maps a Generator and a count to contexts (n, d).
     conditional : callable
-        From a context to (outcomes, weights).
+        Maps a context to (outcomes, weights).
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Stochastic server location (Ntaimo and Sen, 2005): seeded m_n instances.
 
-Locate servers among m sites, then assign those of n clients that turn up to servers.
+Locate servers among m sites, then assign the present ones of n clients to servers.
 Binary in both stages.
 """
 
@@ -16,9 +16,9 @@ def build(servers=5, clients=25, seed=0, most=None):
     """Return the annotated model of a random instance, with at most `most` servers.
 
     Costs of a server are 40 to 80, demands 0 to 25 for each client and server, revenue
-    one per unit; the servers together could serve about one and a half times what all
-    clients ask of their average server. A client turns up (1) or does not (0): the row
-    that assigns it is binary, so a scenario between the two has no solution.
+    one per unit. The total capacity is one and a half times the average total demand. A
+    client is present (1) or absent (0). Its assignment is binary, so a scenario with a
+    fractional presence is infeasible.
     """
     rng = np.random.default_rng(seed)
     sites, people = range(1, servers + 1), range(1, clients + 1)
@@ -66,6 +66,6 @@ def build(servers=5, clients=25, seed=0, most=None):
 
 
 def scenarios(n, clients=25, seed=0):
-    """Return who turns up (n, clients): each client with probability one half."""
+    """Return presences (n, clients): each client with probability one half."""
     rng = np.random.default_rng(seed)
     return rng.integers(0, 2, (n, clients)).astype(float)

@@ -22,9 +22,9 @@ def sample(n, seed, generator=0):
 
 
 def location_scale(trial):
-    """Return the law that the trader was given."""
-    law = cvar_portfolio.law(trial)
-    return csg.LocationScale(law.mean, law.scale)
+    """Return the true location and scale of the returns."""
+    fitted = cvar_portfolio.fit_returns_model(trial)
+    return csg.LocationScale(fitted.mean, fitted.scale)
 
 
 EXPERIMENT = Experiment(

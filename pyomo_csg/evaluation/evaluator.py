@@ -27,7 +27,7 @@ from pyomo_csg.evaluation.tables import (
 )
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages.inputs import decision_vector
-from pyomo_csg.transform.recourse import check_feasible
+from pyomo_csg.transform.transformations import check_feasible
 
 logger = logging.getLogger(__name__)
 

@@ -3,8 +3,6 @@
 Importing this package registers them with Pyomo's ``TransformationFactory``.
 """
 
-from pyomo_csg.transform.extensive_form import ExtensiveForm
-from pyomo_csg.transform.opt_search import OptSearch
-from pyomo_csg.transform.recourse import Recourse
+from pyomo_csg.transform.transformations import ExtensiveForm, OptSearch, Recourse
 
 __all__ = ["ExtensiveForm", "OptSearch", "Recourse"]

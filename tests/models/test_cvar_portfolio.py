@@ -1,4 +1,4 @@
-"""The portfolio: a plausible market, its law, the model, and a user's own prices."""
+"""The portfolio: a plausible market, its distribution, the model, and a user's own prices."""
 
 from itertools import combinations
 
@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from scipy.stats import kurtosis
 
 import pyomo_csg as csg
-from models import cvar_portfolio, market, returns_law
+from models import cvar_portfolio, market, returns_model
 from models.prices import from_prices, windows
 from tests.solving import solve, transform
 
@@ -82,8 +82,8 @@ class TestTheHistory:
 class TestTheLaw:
     def test_can_generate_the_history(self):
         contexts, outcomes = cvar_portfolio.history()
-        law = cvar_portfolio.law(0)
-        generated = law.mean(contexts) + law.scale(contexts) * law.residuals
+        fitted = cvar_portfolio.fit_returns_model(0)
+        generated = fitted.mean(contexts) + fitted.scale(contexts) * fitted.residuals
         assert np.allclose(generated, outcomes, rtol=1e-6, atol=1e-12)
 
     def test_is_the_mean_plus_scaled_residuals_equally_likely(self):
@@ -95,36 +95,36 @@ class TestTheLaw:
 
     def test_is_the_same_for_a_context_alone_and_among_others(self):
         contexts, _ = cvar_portfolio.history()
-        law = cvar_portfolio.law(0)
-        several, _ = law.conditional(contexts[:3])
-        alone, _ = law.conditional(contexts[2])
+        fitted = cvar_portfolio.fit_returns_model(0)
+        several, _ = fitted.conditional(contexts[:3])
+        alone, _ = fitted.conditional(contexts[2])
         assert several.shape == (3, 1559, 10)
         assert np.allclose(several[2], alone, rtol=1e-9, atol=1e-15)
-        assert law.scale(contexts[2]).shape == (10,)
+        assert fitted.scale(contexts[2]).shape == (10,)
 
     def test_has_a_scale_above_zero_that_follows_the_time_of_day(self):
         contexts, _ = cvar_portfolio.history()
-        scale = cvar_portfolio.law(0).scale(contexts)
+        scale = cvar_portfolio.fit_returns_model(0).scale(contexts)
         next_period = np.arange(79, 1638) % 78
         opening, noon = next_period < 9, np.abs(next_period - 39) < 9
         assert scale.min() > 0
         assert np.all(scale[opening].mean(axis=0) > 1.2 * scale[noon].mean(axis=0))
 
     def test_gives_the_same_residuals_for_the_same_seed(self, monkeypatch):
-        monkeypatch.setattr(returns_law, "EPOCHS", 2)
+        monkeypatch.setattr(returns_model, "EPOCHS", 2)
         contexts, outcomes = cvar_portfolio.history()
         pairs = contexts[:200], outcomes[:200]
-        first, again = (returns_law.fit(*pairs, seed=1) for _ in range(2))
-        other = returns_law.fit(*pairs, seed=2)
+        first, again = (returns_model.fit(*pairs, seed=1) for _ in range(2))
+        other = returns_model.fit(*pairs, seed=2)
         assert np.array_equal(first.residuals, again.residuals)
         assert not np.array_equal(first.residuals, other.residuals)
 
     def test_leaves_the_random_numbers_and_threads_of_torch_alone(self, monkeypatch):
-        monkeypatch.setattr(returns_law, "EPOCHS", 1)
+        monkeypatch.setattr(returns_model, "EPOCHS", 1)
         contexts, outcomes = cvar_portfolio.history()
         torch.set_num_threads(2)
         state = torch.get_rng_state()
-        returns_law.fit(contexts[:50], outcomes[:50])
+        returns_model.fit(contexts[:50], outcomes[:50])
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         assert torch.equal(torch.get_rng_state(), state)

@@ -8,7 +8,7 @@ import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
-from tests import mpisppy_models as models
+from tests.interop import mpisppy_models as models
 
 with contextlib.redirect_stdout(io.StringIO()):
     from mpisppy.tests.examples import aircond, apl1p, farmer

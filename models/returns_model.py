@@ -1,7 +1,7 @@
-"""The law of the next returns given a panel of past ones, as a statistician fits it.
+"""The conditional distribution of the next returns, given a panel of past ones.
 
-Two LSTMs give the mean and the scale of each asset's next return; what they leave
-unexplained over the whole history, in units of the scale, is the noise.
+Two LSTMs predict the mean and the scale of each asset's next return. The residuals of
+the whole history, divided by the scale, are the noise.
 """
 
 from contextlib import contextmanager
@@ -18,8 +18,8 @@ BATCH, HIDDEN, LEARNING_RATE = 64, 24, 3e-3
 
 
 @dataclass(frozen=True, eq=False)
-class ReturnsLaw:
-    """Returns ``mean(x) + scale(x) * residual``, every residual as likely as another.
+class ReturnsModel:
+    """Returns ``mean(x) + scale(x) * residual``, with equally likely residuals.
 
     A context x is a panel (window, d); many are (n, window, d).
 
@@ -28,7 +28,7 @@ class ReturnsLaw:
     mean_network, scale_network : torch.nn.Module
         From contexts (n, window, d) to (n, assets).
     residuals : array (m, assets)
-        Of the pairs that the law was fitted to, in their order.
+        Of the rows that the model was fitted to, in their order.
     """
 
     mean_network: nn.Module
@@ -40,7 +40,7 @@ class ReturnsLaw:
         return _apply(self.mean_network, x)
 
     def scale(self, x):
-        """Return the unit of the noise, above zero: (assets,), or (n, assets)."""
+        """Return the scale of the noise, above zero: (assets,), or (n, assets)."""
         return _apply(self.scale_network, x)
 
     def conditional(self, x):
@@ -51,10 +51,10 @@ class ReturnsLaw:
 
 
 def fit(contexts, outcomes, seed=0):
-    """Fit the law to pairs in time order.
+    """Fit the mean and the scale to rows in time order.
 
-    First the mean to the outcomes, then the scale to how far the outcomes are from that
-    mean, both in the L1 norm. The last fifth of the pairs decides when to stop.
+    The mean is fitted to the outcomes, then the scale to the absolute errors of the mean,
+    both in the L1 norm. Training stops early on the last fifth of the rows.
 
     Parameters
     ----------
@@ -63,12 +63,12 @@ def fit(contexts, outcomes, seed=0):
     outcomes : array (m, assets)
         The returns that followed.
     seed : int
-        Of the networks' first weights and of the batches. torch's own generator stays
-        as it was.
+        Of the networks' initial weights and of the batches. torch's global generator
+        is unchanged.
 
     Returns
     -------
-    ReturnsLaw
+    ReturnsModel
     """
     with _reproducible(seed):
         mean = _fit_network(contexts, outcomes, nn.Identity())
@@ -76,11 +76,11 @@ def fit(contexts, outcomes, seed=0):
         scale = _fit_network(contexts, np.abs(errors), nn.Softplus())
     residuals = errors / _apply(scale, contexts)
     residuals.setflags(write=False)
-    return ReturnsLaw(mean, scale, residuals)
+    return ReturnsModel(mean, scale, residuals)
 
 
 class _Recurrent(nn.Module):
-    """An LSTM that sees its inputs standardised and answers in units of its targets."""
+    """An LSTM on standardized inputs, with outputs in the units of its targets."""
 
     def __init__(self, contexts, targets, activation):
         super().__init__()
@@ -97,7 +97,7 @@ class _Recurrent(nn.Module):
 
 
 def _fit_network(contexts, targets, activation):
-    """Return the network at the epoch that did best on the last fifth."""
+    """Return the network of the epoch with the lowest loss on the last fifth."""
     contexts = torch.as_tensor(contexts, dtype=torch.float32)
     targets = torch.as_tensor(targets, dtype=torch.float32)
     n = round(len(contexts) * (1 - HOLDOUT))
@@ -121,7 +121,7 @@ def _fit_network(contexts, targets, activation):
             least, best, waited = held_out, deepcopy(network), 0
         if waited == PATIENCE:
             break
-    # In double precision a context gives the same numbers alone and among many.
+    # In double precision a context has the same outputs alone and in a batch.
     return best.double().requires_grad_(False)
 
 

@@ -18,7 +18,7 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, farmer, newsvendor
-from tests import mpisppy_models as models
+from tests.interop import mpisppy_models as models
 from tests.solving import TIGHT, solve, transform
 
 with contextlib.redirect_stdout(io.StringIO()):
@@ -28,7 +28,7 @@ with contextlib.redirect_stdout(io.StringIO()):
     from mpisppy.tests.examples import apl1p
     from mpisppy.tests.examples import farmer as their_farmer
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NUMBERED = [f"scen{k}" for k in range(5)]
 QUANTILE = [[10], [14], [30]], [0.02, 0.9, 0.08]  # the best order is the second
 
@@ -278,7 +278,7 @@ def test_l_shaped_on_two_ranks_agrees_with_ours():
 
 BY_HEDGING = """
 from mpi4py import MPI
-from tests.test_mpisppy import QUANTILE, by_hedging
+from tests.interop.test_mpisppy_writer import QUANTILE, by_hedging
 
 found = MPI.COMM_WORLD.gather(by_hedging(*QUANTILE))
 if MPI.COMM_WORLD.rank == 0:  # lines that ranks print at once may be torn
