@@ -12,7 +12,7 @@ import pyomo_csg as csg
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
-RIVALS = {
+BASELINES = {
     "forecast": csg.baselines.ExpectedValue,
     "SAA": csg.baselines.SampleAverage,
     "forest-weighted SAA": csg.baselines.ForestWeighted,
@@ -58,7 +58,7 @@ def roll(model, contexts, outcomes, first, every, lag=0, **options):
     decisions : dict of str to DataFrame
     """
     ways = {"pyomo_csg": lambda m, past: csg.fit(m, past, progress=False, **options)}
-    ways |= RIVALS
+    ways |= BASELINES
     made = {name: [] for name in ways}
     for now in range(first, len(outcomes), every):
         seen, ahead = now - lag, contexts[now : now + every]

@@ -1,4 +1,4 @@
-"""Every policy that is compared, by name: the paper's methods, ours, and the rivals."""
+"""Every policy that is compared, by name: the paper's methods, ours, and the baselines."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Fitting:
         if unit.method in OURS:
             policy: Any = self._ours(unit, clock, checkpoint)
         else:
-            policy = self._rivals()[unit.method](unit.scenarios)
+            policy = self._baselines()[unit.method](unit.scenarios)
         return policy, {} if resumed else {**clock.stages, "fit": clock.seconds}
 
     def _ours(
@@ -144,8 +144,8 @@ class Fitting:
             callback=clock,
         )
 
-    def _rivals(self) -> dict[str, Callable[[int | None], Any]]:
-        of, level = self._rival, self._experiment.level
+    def _baselines(self) -> dict[str, Callable[[int | None], Any]]:
+        of, level = self._baseline, self._experiment.level
         mean = self._experiment.mean(self._trial)
         return {
             "EV": lambda k: of(baselines.ExpectedValue, forecast=mean),
@@ -171,9 +171,9 @@ class Fitting:
             "Neur2SP": lambda k: of(baselines.Neur2SP),
         }
 
-    def _rival(self, rival: Callable[..., Any], **options: Any) -> Any:
+    def _baseline(self, baseline: Callable[..., Any], **options: Any) -> Any:
         solver = self._experiment.options  # as the full program, whose size some have
-        return rival(self._model, self._history, options=solver, **options)
+        return baseline(self._model, self._history, options=solver, **options)
 
 
 class _Clock:

@@ -1,4 +1,4 @@
-"""The paper's four experiments, with every rival in the same table.
+"""The paper's four experiments, with every baseline in the same table.
 
     python examples/paper/run.py newsvendor --quick
     python examples/paper/run.py cep1 --trials 5 --methods auto mmd static

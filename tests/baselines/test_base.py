@@ -1,4 +1,4 @@
-"""What every rival shares with a policy, on each of those that need no training."""
+"""What every baseline shares with a policy, on each of those that need no training."""
 
 import pickle
 
@@ -18,7 +18,7 @@ from pyomo_csg.baselines import (
 from tests.baselines import papers
 from tests.quick import maximised, panels, portfolio
 
-RIVALS = {
+BASELINES = {
     "expected value": (ExpectedValue, {}),
     "known mean": (ExpectedValue, {"forecast": lambda x: 20 + 5 * x[:, :1]}),
     "SAA": (SampleAverage, {}),
@@ -30,7 +30,7 @@ RIVALS = {
     "residuals": (Residuals, {"scale": True}),
     "residuals of a forest": (Residuals, {"forecast": "forest", "folds": 2}),
 }
-rivals = pytest.mark.parametrize("name", RIVALS)
+baselines = pytest.mark.parametrize("name", BASELINES)
 X = np.random.default_rng(7).normal(size=(4, 2))
 
 
@@ -40,12 +40,12 @@ def few_trees(monkeypatch):
 
 
 def make(name, data=None, model=None, **settings):
-    rival, options = RIVALS[name]
+    baseline, options = BASELINES[name]
     data = papers.pairs() if data is None else data
-    return rival(model or papers.build(0.62), data, **{**options, **settings})
+    return baseline(model or papers.build(0.62), data, **{**options, **settings})
 
 
-@rivals
+@baselines
 def test_a_decision_is_that_of_the_model_on_its_scenarios(name):
     policy = make(name)
     for x in X:
@@ -55,7 +55,7 @@ def test_a_decision_is_that_of_the_model_on_its_scenarios(name):
         assert policy.weights(x).sum() == pytest.approx(1)
 
 
-@rivals
+@baselines
 def test_many_contexts_are_decided_as_one_by_one(name):
     policy = make(name)
     table = policy.decide(X, progress=False)
@@ -67,8 +67,8 @@ def test_many_contexts_are_decided_as_one_by_one(name):
         assert mine == pytest.approx(policy.scenarios(x))
 
 
-@rivals
-def test_a_rival_can_be_pickled(name):
+@baselines
+def test_a_baseline_can_be_pickled(name):
     policy = make(name, seed=3, solver="appsi_highs")
     again = pickle.loads(pickle.dumps(policy))
 
@@ -78,14 +78,14 @@ def test_a_rival_can_be_pickled(name):
     assert (again.scenarios(X[0]) == policy.scenarios(X[0])).all()
 
 
-@rivals
+@baselines
 def test_a_seed_gives_the_same_scenarios_again(name):
     one, other = make(name, seed=5), make(name, seed=5)
     assert (one.scenarios(X[0]) == other.scenarios(X[0])).all()
     assert (one.weights(X[0]) == other.weights(X[0])).all()
 
 
-@rivals
+@baselines
 def test_a_history_may_be_a_table(name):
     contexts, demands = papers.pairs()
     frame = pd.DataFrame(contexts, columns=["rain", "price"])
@@ -99,7 +99,7 @@ def test_a_history_may_be_a_table(name):
     assert policy.decide(frame.iloc[5:7]).index.tolist() == [5, 6]
 
 
-@pytest.mark.parametrize("name", [name for name in RIVALS if name != "known mean"])
+@pytest.mark.parametrize("name", [name for name in BASELINES if name != "known mean"])
 def test_contexts_may_be_panels(name):
     contexts, returns = panels()
     policy = make(name, (contexts, returns), portfolio())
@@ -110,7 +110,7 @@ def test_contexts_may_be_panels(name):
     assert sum(holdings[f"holding[{i}]"] for i in range(1, 5)) == pytest.approx(1)
 
 
-@rivals
+@baselines
 def test_a_maximised_model_is_decided_as_a_minimised_one(name):
     table = make(name, model=maximised(price=1.9)).decide(X)
     minimised = maximised(price=1.9)
@@ -130,12 +130,12 @@ def test_settings_of_the_oracle_are_taken():
         make("SAA", depth=3)
 
 
-def test_a_rival_says_what_it_is():
+def test_a_baseline_says_what_it_is():
     assert repr(make("forest of three")) == (
         "<ForestWeighted for 'newsvendor': forest-weighted SAA, K=3 by kmeans, "
         "from 60 pairs>"
     )
-    names = [make(name).name for name in RIVALS]
+    names = [make(name).name for name in BASELINES]
     assert len(set(names)) == len(names)
 
 
@@ -169,7 +169,7 @@ def test_an_option_that_is_none_is_refused_with_what_to_give(name, options, prob
     with pytest.raises(csg.DataError) as refused:
         make(name, **options)
     assert problem in str(refused.value)
-    assert f"Cannot make {RIVALS[name][0].__name__}" in str(refused.value)
+    assert f"Cannot make {BASELINES[name][0].__name__}" in str(refused.value)
 
 
 def test_data_that_does_not_fit_the_model_is_refused():

@@ -28,18 +28,18 @@ def test_it_moves_from_the_mean_towards_the_critical_quantile():
         hidden=(8,), mmd_epochs=20, loss_epochs=40, task_epochs=20, rounds=2
     )
 
-    rival = LandscapeSurrogate(
+    baseline = LandscapeSurrogate(
         papers.build(level), (contexts, demands), config=config, progress=False
     )
 
     oracle = csg.Oracle(papers.build(level))
-    orders = rival.decide(contexts, progress=False).to_numpy()
+    orders = baseline.decide(contexts, progress=False).to_numpy()
     mean = oracle.cost([demands.mean()], demands).mean()
     best = papers.order(demands, np.full(80, 1 / 80), level)
     least = oracle.cost([best], demands).mean()
     assert oracle.cost(orders, demands).mean() - least < 0.5 * (mean - least)
-    assert rival.policy.method == "dynamic"
-    assert rival.scenarios(contexts).shape == (80, 1, 1)
+    assert baseline.policy.method == "dynamic"
+    assert baseline.scenarios(contexts).shape == (80, 1, 1)
 
 
 def test_a_penalty_for_leaving_the_history_is_not_among_its_settings():

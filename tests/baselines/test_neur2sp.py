@@ -28,16 +28,16 @@ def make(model, data, **options):
 
 def test_a_decision_is_where_the_network_and_h_are_least():
     model = papers.build(0.62)
-    rival = make(model, papers.pairs())
-    variable = rival.embedded.two_stage.first_stage_variables[0]
+    baseline = make(model, papers.pairs())
+    variable = baseline.embedded.two_stage.first_stage_variables[0]
     grid = np.linspace(variable.lb, variable.ub, 4001)
 
     for x in np.random.default_rng(0).normal(size=(4, 2)):
-        features = torch.as_tensor(rival._features(x[None])).expand(len(grid), -1)
+        features = torch.as_tensor(baseline._features(x[None])).expand(len(grid), -1)
         with torch.no_grad():
-            recourse = rival.network(features, torch.as_tensor(grid)[:, None])
+            recourse = baseline.network(features, torch.as_tensor(grid)[:, None])
         totals = grid + recourse.numpy()  # h is the order itself
-        decision = rival.decide(x)
+        decision = baseline.decide(x)
         assert decision.value == pytest.approx(totals.min(), abs=1e-3)
         assert decision.value <= totals.min() + 1e-9
         assert decision.scenarios.shape == (0, 1)
@@ -61,7 +61,7 @@ def test_orders_follow_the_critical_quantile():
     contexts = np.tile([[-1.0], [1.0]], (40, 1))
     demands = 20 + 4 * contexts + np.random.default_rng(0).uniform(-3, 3, (80, 1))
 
-    rival = make(
+    baseline = make(
         papers.build(0.7),
         (contexts, demands),
         hidden=16,
@@ -82,23 +82,23 @@ def test_orders_follow_the_critical_quantile():
     ]
     best = cost(np.tile(quantiles, 40)[:, None])
     constant = cost([papers.order(demands, np.full(80, 1 / 80), 0.7)])
-    found = cost(rival.decide(contexts, progress=False).to_numpy())
+    found = cost(baseline.decide(contexts, progress=False).to_numpy())
     assert found - best < 0.25 * (constant - best)
 
 
 def test_it_says_that_it_has_no_scenarios():
-    rival = make(newsvendor.build(), newsvendor.sample(20, seed=0))
-    for ask in (rival.scenarios, rival.weights):
+    baseline = make(newsvendor.build(), newsvendor.sample(20, seed=0))
+    for ask in (baseline.scenarios, baseline.weights):
         with pytest.raises(csg.CsgError, match="Neur2SP has no scenarios"):
             ask([0.0, 0.0])
 
 
 def test_a_variable_without_bounds_gets_those_of_sampled_decisions():
-    rival = make(cep1.build(), cep1.sample(30, seed=0))
-    program = rival.embedded.two_stage.model
+    baseline = make(cep1.build(), cep1.sample(30, seed=0))
+    program = baseline.embedded.two_stage.model
     highest = [program.added[j].ub for j in (1, 2, 3, 4)]
     assert 0 < max(highest) < 2501  # all that the busiest machine can be used for
-    plan = rival.decide(np.zeros(4))
+    plan = baseline.decide(np.zeros(4))
     for j in (1, 2, 3, 4):
         assert plan[f"operated[{j}]"] <= plan[f"added[{j}]"] + 500 + 1e-6
 
@@ -106,9 +106,9 @@ def test_a_variable_without_bounds_gets_those_of_sampled_decisions():
 def test_decisions_without_recourse_are_left_out_and_told(caplog):
     needs = np.random.default_rng(0).uniform(4, 6.9, (30, 1))
     with caplog.at_level(logging.WARNING):
-        rival = make(hard_to_serve(), (np.zeros((30, 1)), needs))
+        baseline = make(hard_to_serve(), (np.zeros((30, 1)), needs))
     assert "of 80 sampled decisions have no recourse" in caplog.text
-    assert 4 - 1e-6 <= rival.decide([0.0])["stock"] <= 5 + 1e-6
+    assert 4 - 1e-6 <= baseline.decide([0.0])["stock"] <= 5 + 1e-6
 
 
 def test_a_model_without_any_recourse_is_refused():

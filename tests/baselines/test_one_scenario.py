@@ -17,7 +17,7 @@ PRICE = 1 / (1 - LEVEL)
 def test_the_linear_map_is_the_quantile_regression_of_a_newsvendor():
     contexts, demands = papers.pairs(40, d=1)
 
-    rival = OneScenario(papers.build(LEVEL), (contexts, demands), progress=False)
+    baseline = OneScenario(papers.build(LEVEL), (contexts, demands), progress=False)
 
     # min over (b, B) of the mean of y - PRICE * min(y, demand), with y = b + B x.
     n = len(contexts)
@@ -28,18 +28,18 @@ def test_the_linear_map_is_the_quantile_regression_of_a_newsvendor():
         b_ub=np.zeros(n),
         bounds=[(None, None)] * 2 + [(None, demand) for demand in demands[:, 0]],
     )
-    assert rival.losses[1] == pytest.approx(line.fun, rel=1e-4)
-    orders = rival.decide(contexts, progress=False).to_numpy()
+    assert baseline.losses[1] == pytest.approx(line.fun, rel=1e-4)
+    orders = baseline.decide(contexts, progress=False).to_numpy()
     costs = csg.Oracle(papers.build(LEVEL)).cost(orders, demands)
-    assert costs.mean() == pytest.approx(rival.losses[1])
-    assert rival.losses[1] < rival.losses[0]
+    assert costs.mean() == pytest.approx(baseline.losses[1])
+    assert baseline.losses[1] < baseline.losses[0]
 
 
 def test_a_leafs_scenario_is_its_critical_quantile():
     contexts = np.repeat([0.0, 1.0, 2.0], 14)[:, None]
     demands = np.random.default_rng(0).gamma(4.0, 1 + 3 * contexts)
 
-    rival = OneScenario(
+    baseline = OneScenario(
         papers.build(LEVEL), (contexts, demands), map="tree", leaf=14, progress=False
     )
 
@@ -47,41 +47,43 @@ def test_a_leafs_scenario_is_its_critical_quantile():
     for x in (0.0, 1.0, 2.0):
         mine = demands[contexts == x]
         quantile = papers.order(mine, np.full(14, 1 / 14), LEVEL)
-        assert rival.scenarios([x])[0, 0] == pytest.approx(quantile, rel=1e-2)
+        assert baseline.scenarios([x])[0, 0] == pytest.approx(quantile, rel=1e-2)
         best.append(oracle.cost([quantile], mine[:, None]).mean())
-    assert rival.losses[1] == pytest.approx(np.mean(best), rel=1e-4)
+    assert baseline.losses[1] == pytest.approx(np.mean(best), rel=1e-4)
 
 
 def test_numbers_of_a_scenario_are_searched_together():
     model, (contexts, demands) = papers.of_two(40)
-    rival = OneScenario(model, (contexts, demands), map="tree", leaf=40, progress=False)
+    baseline = OneScenario(
+        model, (contexts, demands), map="tree", leaf=40, progress=False
+    )
     quantiles = [
         papers.order(column, np.full(40, 1 / 40), 2 / 3) for column in demands.T
     ]
-    assert rival.scenarios(contexts[0])[0] == pytest.approx(quantiles, rel=2e-2)
+    assert baseline.scenarios(contexts[0])[0] == pytest.approx(quantiles, rel=2e-2)
 
 
 def test_scenarios_stay_in_the_params_domains():
     contexts, demands = papers.pairs(20, d=1)
-    rival = OneScenario(
+    baseline = OneScenario(
         papers.build(LEVEL), (contexts, demands), evaluations=5, progress=False
     )
-    assert rival.scenarios([-100.0])[0, 0] == 0.0
-    assert rival.decide([-100.0])["order"] == pytest.approx(0)
+    assert baseline.scenarios([-100.0])[0, 0] == 0.0
+    assert baseline.decide([-100.0])["order"] == pytest.approx(0)
 
 
 def test_pairs_without_recourse_are_left_aside():
     needs = np.r_[np.linspace(4, 6, 12), 8.0][:, None]
-    rival = OneScenario(
+    baseline = OneScenario(
         hard_to_serve(), (np.zeros((13, 1)), needs), map="tree", leaf=13, progress=False
     )
-    served = [5.0, rival.scenarios([0.0])[0, 0]]
+    served = [5.0, baseline.scenarios([0.0])[0, 0]]
     costs = [
         csg.Oracle(hard_to_serve()).cost([min(need, 5.0)], needs[:12]).mean()
         for need in served
     ]
-    assert rival.losses[1] <= costs[0] + 1e-6
-    assert rival.losses[1] == pytest.approx(costs[1])
+    assert baseline.losses[1] <= costs[0] + 1e-6
+    assert baseline.losses[1] == pytest.approx(costs[1])
 
 
 def test_a_model_without_recourse_to_any_pair_is_refused():

@@ -15,11 +15,13 @@ def test_contexts_that_matter_beat_equal_weights():
     demands = 15 + 6 * contexts + noise
     model = newsvendor.build(price=2.0, salvage=0.0)
 
-    rival = SupportProbabilities(model, (contexts, demands), support=10, progress=False)
+    baseline = SupportProbabilities(
+        model, (contexts, demands), support=10, progress=False
+    )
 
     oracle = csg.Oracle(model)
-    costs = oracle.cost(rival.decide(contexts).to_numpy(), demands).mean()
-    equal = oracle.cost(oracle.solve(rival.support).decision, demands).mean()
+    costs = oracle.cost(baseline.decide(contexts).to_numpy(), demands).mean()
+    equal = oracle.cost(oracle.solve(baseline.support).decision, demands).mean()
     best = np.mean(
         [
             oracle.cost(oracle.solve(mine).decision, mine).mean()
@@ -43,7 +45,7 @@ def test_costs_count_more_than_likelihood():
     after = demands[40:]
     assert oracle.cost([20.0], after).mean() < oracle.cost([10.0], after).mean()
 
-    rival = SupportProbabilities(
+    baseline = SupportProbabilities(
         model,
         (contexts, demands),
         support=[[10.0], [20.0]],
@@ -52,18 +54,18 @@ def test_costs_count_more_than_likelihood():
         progress=False,
     )
 
-    assert rival.decide([0.0])["order"] == pytest.approx(10)
-    assert rival.decide([1.0])["order"] == pytest.approx(20)
-    assert rival.weights([0.0]) == pytest.approx([1, 0], abs=0.2)
+    assert baseline.decide([0.0])["order"] == pytest.approx(10)
+    assert baseline.decide([1.0])["order"] == pytest.approx(20)
+    assert baseline.weights([0.0]) == pytest.approx([1, 0], abs=0.2)
 
 
 def test_without_a_count_all_outcomes_are_the_support():
     contexts, demands = newsvendor.sample(20, seed=0)
     demands[:5] = demands[0]
-    rival = SupportProbabilities(
+    baseline = SupportProbabilities(
         newsvendor.build(), (contexts, demands), support=None, epochs=1, progress=False
     )
-    assert rival.support.ravel().tolist() == sorted(set(demands.ravel()))
+    assert baseline.support.ravel().tolist() == sorted(set(demands.ravel()))
 
 
 def test_sampled_probabilities_are_of_few_points_and_of_many():

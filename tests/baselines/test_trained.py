@@ -1,4 +1,4 @@
-"""What every trained rival shares with a policy."""
+"""What every trained baseline shares with a policy."""
 
 import pickle
 
@@ -16,7 +16,7 @@ from pyomo_csg.baselines import (
 from tests.baselines import papers
 from tests.quick import QUICK, maximised, panels, portfolio
 
-RIVALS = {
+BASELINES = {
     "landscape": (LandscapeSurrogate, {"config": QUICK}),
     "linear": (OneScenario, {"evaluations": 12, "pairs": 10}),
     "tree": (OneScenario, {"map": "tree", "evaluations": 12}),
@@ -29,8 +29,10 @@ RIVALS = {
         {"hidden": 4, "labels": 60, "outcomes": 4, "decisions": 9, "epochs": 4},
     ),
 }
-rivals = pytest.mark.parametrize("name", RIVALS)
-with_scenarios = pytest.mark.parametrize("name", [n for n in RIVALS if n != "neur2sp"])
+baselines = pytest.mark.parametrize("name", BASELINES)
+with_scenarios = pytest.mark.parametrize(
+    "name", [n for n in BASELINES if n != "neur2sp"]
+)
 X = np.random.default_rng(7).normal(size=(3, 2))
 
 
@@ -40,10 +42,10 @@ def few_trees(monkeypatch):
 
 
 def make(name, data=None, model=None, **settings):
-    rival, options = RIVALS[name]
+    baseline, options = BASELINES[name]
     data = papers.pairs() if data is None else data
     settings = {**options, "progress": False, **settings}
-    return rival(model or papers.build(0.62), data, **settings)
+    return baseline(model or papers.build(0.62), data, **settings)
 
 
 @with_scenarios
@@ -55,7 +57,7 @@ def test_a_decision_is_that_of_the_model_on_its_scenarios(name):
         assert policy.weights(x).sum() == pytest.approx(1)
 
 
-@rivals
+@baselines
 def test_many_contexts_are_decided_as_one_by_one(name):
     policy = make(name)
     table = policy.decide(X, progress=False)
@@ -63,7 +65,7 @@ def test_many_contexts_are_decided_as_one_by_one(name):
     assert table["order"].tolist() == pytest.approx(alone, abs=1e-6)
 
 
-@rivals
+@baselines
 def test_a_seed_gives_the_same_decisions_again_and_a_pickle_too(name):
     policy = make(name, seed=5)
     again = make(name, seed=5, workers=2)
@@ -74,7 +76,7 @@ def test_a_seed_gives_the_same_decisions_again_and_a_pickle_too(name):
         assert (other.decide(X).to_numpy() == policy.decide(X).to_numpy()).all()
 
 
-@rivals
+@baselines
 def test_a_history_may_be_a_table(name):
     contexts, demands = papers.pairs()
     frame = pd.DataFrame(contexts, columns=["rain", "price"])
@@ -88,7 +90,7 @@ def test_a_history_may_be_a_table(name):
     assert policy.decide(frame.iloc[5:7]).index.tolist() == [5, 6]
 
 
-@rivals
+@baselines
 def test_contexts_may_be_panels_and_variables_integer(name):
     contexts, returns = panels()
     policy = make(name, (contexts, returns), portfolio())
@@ -96,7 +98,7 @@ def test_contexts_may_be_panels_and_variables_integer(name):
     assert sum(holdings[f"holding[{i}]"] for i in range(1, 5)) == pytest.approx(1)
 
 
-@rivals
+@baselines
 def test_a_maximised_model_is_decided_as_a_minimised_one(name):
     profit = maximised(price=1.9)
     cost = maximised(price=1.9)
@@ -110,8 +112,8 @@ def test_a_maximised_model_is_decided_as_a_minimised_one(name):
     assert one.value == pytest.approx(-other.value)
 
 
-def test_names_tell_rivals_apart():
-    names = [make(name).name for name in RIVALS]
+def test_names_tell_baselines_apart():
+    names = [make(name).name for name in BASELINES]
     assert len(set(names)) == len(names)
 
 

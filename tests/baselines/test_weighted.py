@@ -118,12 +118,12 @@ def test_a_forest_weights_outcomes_by_their_shares_of_leaves():
             assert policy.decide(x)[f"order[{i}]"] == pytest.approx(best)
 
 
-@pytest.mark.parametrize("rival", [ForestWeighted, NeighbourWeighted])
+@pytest.mark.parametrize("baseline", [ForestWeighted, NeighbourWeighted])
 @pytest.mark.parametrize("reduction", ["kmeans", "forward"])
-def test_the_weighted_outcomes_may_be_reduced(rival, reduction):
+def test_the_weighted_outcomes_may_be_reduced(baseline, reduction):
     model, pairs = papers.of_two()
-    whole = rival(model, pairs, seed=1)
-    policy = rival(model, pairs, seed=1, scenarios=3, reduction=reduction)
+    whole = baseline(model, pairs, seed=1)
+    policy = baseline(model, pairs, seed=1, scenarios=3, reduction=reduction)
 
     found = policy.scenarios(X)
 

@@ -1,6 +1,6 @@
 """How often certificates hold: whole ones, on samples of many pairs whose means are known.
 
-A policy and its two usual rivals decide for a population of pairs; samples of it are
+A policy and its two usual baselines decide for a population of pairs; samples of it are
 drawn with replacement, so that the true means are the population's.
 
 Run: python -m tests.benchmarks.coverage [newsvendor cep1 mnv]
@@ -34,8 +34,10 @@ def population(name):
     costs = decision_costs(policy, pairs)
     known = policy.oracle.solve(pairs.outcomes[:, None], progress=False).value
     gaps = costs - int(policy.two_stage.sense) * known
-    rivals = certificate_baselines(policy, History(*history)).values()
-    return np.stack([costs, gaps, *(decision_costs(r, pairs) - costs for r in rivals)])
+    baselines = certificate_baselines(policy, History(*history)).values()
+    return np.stack(
+        [costs, gaps, *(decision_costs(r, pairs) - costs for r in baselines)]
+    )
 
 
 def shares(rows, size, width, seed=0):

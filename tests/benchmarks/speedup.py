@@ -25,8 +25,8 @@ def full_program(solver):
 
 def forest(model, history, options):
     """Return a way to decide: on all outcomes of the history, weighted by a forest."""
-    rival = csg.baselines.ForestWeighted(model, history, options=options)
-    return lambda x, law: rival.decide(x)
+    baseline = csg.baselines.ForestWeighted(model, history, options=options)
+    return lambda x, law: baseline.decide(x)
 
 
 TREE = {"the full program by our tree": full_program("highs")}

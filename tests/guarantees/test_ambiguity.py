@@ -37,9 +37,9 @@ def test_integer_models_are_refused():
 
 
 def test_different_numbers_of_scenarios_are_refused(policy, history, held_out):
-    rival = SampledForestSAA(policy, History(*history))
+    baseline = SampledForestSAA(policy, History(*history))
     with pytest.raises(csg.DataError, match="number of scenarios differs"):
-        ambiguity(rival, held_out)
+        ambiguity(baseline, held_out)
 
 
 def _cost(order, demand):

@@ -156,7 +156,7 @@ def test_bad_arguments_are_refused(policy, held_out, rows, options, says):
 
 
 @pytest.mark.parametrize(
-    ("rival", "says"),
+    ("baseline", "says"),
     [
         (lambda history: 3, "it is of type int"),
         (
@@ -166,10 +166,10 @@ def test_bad_arguments_are_refused(policy, held_out, rows, options, says):
     ],
 )
 def test_a_baseline_that_cannot_be_compared_is_refused(
-    policy, history, held_out, rival, says
+    policy, history, held_out, baseline, says
 ):
     with pytest.raises(csg.DataError, match=says):
-        policy.certify(held_out, against={"it": rival(history)})
+        policy.certify(held_out, against={"it": baseline(history)})
 
 
 def test_contexts_of_another_shape_are_refused(policy, held_out):
@@ -192,7 +192,7 @@ def test_joint_coverage_is_at_least_nominal(policy, history, by_hand):
     orders = [one.decide(contexts)["order"].to_numpy() for one in everyone]
     ours, *theirs = (by_hand(order, demands[:, 0]) for order in orders)
     gaps = ours - by_hand(demands[:, 0], demands[:, 0])
-    columns = np.stack([ours, gaps, *(rival - ours for rival in theirs)])
+    columns = np.stack([ours, gaps, *(baseline - ours for baseline in theirs)])
     truth, rng, delta = columns.mean(axis=1), np.random.default_rng(6), 0.05
     missed = 0
     for _ in range(REPEATS):

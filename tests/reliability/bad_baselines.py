@@ -6,7 +6,7 @@ from tests.reliability.bad_contexts import NAN
 from tests.reliability.bad_options import WHOLE
 from tests.reliability.scene import PAIRS
 
-RIVALS = [
+BASELINES = [
     ("SampleAverage", {"scenarios": 0}, "scenarios is 0", WHOLE),
     ("SampleAverage", {"reduction": "kmean"}, "'kmean'", "give one of"),
     ("SampleAverage", {"reduction": ["kmeans"]}, "reduction", "give one of"),
@@ -64,5 +64,5 @@ CASES = [
         thing,
         remedy,
     )
-    for name, given, thing, remedy in RIVALS
+    for name, given, thing, remedy in BASELINES
 ]

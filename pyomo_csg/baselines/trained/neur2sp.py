@@ -231,10 +231,10 @@ class Neur2SP(Baseline):
     --------
     >>> import pyomo_csg as csg
     >>> from models import newsvendor
-    >>> rival = csg.baselines.Neur2SP(
+    >>> baseline = csg.baselines.Neur2SP(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), labels=200, progress=False
     ... )
-    >>> 14 < rival.decide([0.0, 0.0])["order"] < 16
+    >>> 14 < baseline.decide([0.0, 0.0])["order"] < 16
     True
     """
 

@@ -189,10 +189,10 @@ class SupportProbabilities(Baseline):
     --------
     >>> import pyomo_csg as csg
     >>> from models import newsvendor
-    >>> rival = csg.baselines.SupportProbabilities(
+    >>> baseline = csg.baselines.SupportProbabilities(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), support=5, progress=False
     ... )
-    >>> rival.scenarios([0.0, 0.0]).shape, float(rival.weights([0.0, 0.0]).sum().round(9))
+    >>> baseline.scenarios([0.0, 0.0]).shape, float(baseline.weights([0.0, 0.0]).sum().round(9))
     ((5, 1), 1.0)
     """
 
