@@ -28,13 +28,17 @@ from pyomo_csg.solve.lp.linear_solver import LinearSolved, LinearSolver
 from pyomo_csg.solve.lp.recourse_costs import RecourseSolver
 from pyomo_csg.solve.lp.sensitivity import (
     Optima,
-    decision_sensitivity,
     have_equal_bounds,
     is_degenerate,
     value_sensitivity,
 )
 from pyomo_csg.solve.mip.integer_solver import IntegerSolver
-from pyomo_csg.solve.quadratic import QuadraticRecourse, QuadraticSolver
+from pyomo_csg.solve.qp.kkt_gradients import QuadraticOptima
+from pyomo_csg.solve.qp.quadratic_solver import (
+    QuadraticOptimum,
+    QuadraticRecourse,
+    QuadraticSolver,
+)
 
 _MOST_SOLVERS = 16  # each holds a program, which may be large
 
@@ -112,26 +116,36 @@ class HighsEngine:
         """Add the gradients of the values, with integer variables held."""
         gradients = np.full(scenarios.shape, np.nan)
         smooth = np.zeros(len(weights), bool)
-        linear, held = self._relaxation(weights.shape[1]), None
         for i, zeta in enumerate(scenarios):
             if i in result.troubles:
                 continue
             try:
-                if self._compiled.integer:
-                    solver = self._solver(weights.shape[1])
-                    held = solver.solve(blocks[i], weights[i]).x
-                found = linear.solve(blocks[i], weights[i], held)
-                sensitivity = value_sensitivity(self._compiled, found, weights[i])
-                gradients[i] = sensitivity.scenario_gradient(self._compiled, zeta)
-                program = linear.program
-                smooth[i] = (
-                    found.unique
-                    and not bool(have_equal_bounds(self._compiled, blocks[i]))
-                    and not is_degenerate(program.highs, found.x, program.arrays)
-                )
+                found, smooth[i] = self._differentiable_optimum(blocks[i], weights[i])
             except SolverTrouble as trouble:
                 result.troubles[i] = trouble
+                continue
+            sensitivity = value_sensitivity(self._compiled, found, weights[i])
+            gradients[i] = sensitivity.scenario_gradient(self._compiled, zeta)
         result.gradients, result.smooth = gradients, smooth
+
+    def _differentiable_optimum(
+        self, blocks: Blocks, weights: np.ndarray
+    ) -> tuple[Found, bool]:
+        """Return an optimum with duals, and whether the value is smooth there."""
+        solver, held = self._solver(len(weights)), None
+        if isinstance(solver, QuadraticSolver):
+            optimum = solver.solve(blocks, weights)
+            return optimum, self._is_smooth(optimum, blocks)
+        if self._compiled.integer:
+            held = solver.solve(blocks, weights).x
+        linear = self._relaxation(len(weights))
+        found, program = linear.solve(blocks, weights, held), linear.program
+        smooth = (
+            found.unique
+            and not bool(have_equal_bounds(self._compiled, blocks))
+            and not is_degenerate(program.highs, found.x, program.arrays)
+        )
+        return found, smooth
 
     def recourse_bases(
         self, scenarios: np.ndarray, weights: np.ndarray, outcomes: np.ndarray
@@ -306,7 +320,7 @@ class HighsEngine:
         costs[unneeded], slopes[unneeded], smooth[unneeded] = 0.0, 0.0, True
         shape = (len(cases), count, decisions.shape[1])
         mean = (share[:, None] * slopes).reshape(shape).sum(axis=1)
-        sensitivity = decision_sensitivity(self._compiled, blocks, optima, mean)
+        sensitivity = optima.decision_sensitivity(self._compiled, blocks, mean)
         flat = scenarios[cases].reshape(-1, scenarios.shape[-1])
         losses[cases] = (share * costs).reshape(len(cases), count).sum(axis=1)
         gradients[cases] = sensitivity.scenario_gradient(self._compiled, flat).reshape(
@@ -319,10 +333,12 @@ class HighsEngine:
 
     def _optima(
         self, blocks: Blocks, weights: np.ndarray
-    ) -> tuple[Optima, np.ndarray, Troubles]:
-        """Return all optima as those of linear programs, with integer variables held."""
+    ) -> tuple[Optima | QuadraticOptima, np.ndarray, Troubles]:
+        """Return all optima with what their derivatives need, integer variables held."""
         bad = blocks.unusable()
         troubles = bad_cases(bad)
+        if self._compiled.quadratic:
+            return self._quadratic_optima(blocks, weights, troubles)
         linear = self._relaxation(weights.shape[1])
         held = None
         if self._compiled.integer:
@@ -345,6 +361,32 @@ class HighsEngine:
         optima.assign(cases, found)
         troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
         return optima, smooth, troubles
+
+    def _quadratic_optima(
+        self, blocks: Blocks, weights: np.ndarray, troubles: Troubles
+    ) -> tuple[QuadraticOptima, np.ndarray, Troubles]:
+        solver = self._solver(weights.shape[1])
+        assert isinstance(solver, QuadraticSolver)
+        optima: list[QuadraticOptimum | None] = [None] * len(weights)
+        smooth = np.zeros(len(weights), bool)
+        for i in range(len(weights)):
+            if i in troubles:
+                continue
+            try:
+                found = optima[i] = solver.solve(blocks[i], weights[i])
+            except SolverTrouble as trouble:
+                troubles[i] = trouble
+            else:
+                smooth[i] = self._is_smooth(found, blocks[i])
+        return QuadraticOptima(optima, weights), smooth, troubles
+
+    def _is_smooth(self, found: QuadraticOptimum, blocks: Blocks) -> bool:
+        assert found.active is not None
+        return (
+            found.unique
+            and found.active.is_strict
+            and not bool(have_equal_bounds(self._compiled, blocks))
+        )
 
     def _solver(self, count: int) -> ScenarioSolver:
         """Return the solver for a number of scenarios; the last few are kept."""

@@ -375,11 +375,6 @@ class Oracle:
                 f"Solver '{self._settings[0]}' gives no gradient",
                 ["gradients are read off the optimal basis; use solver='highs'"],
             )
-        if gradient and self._compiled is not None and self._compiled.quadratic:
-            raise ModelError(
-                f"'{self.two_stage.model.name}' gives no gradient",
-                ["its objective is quadratic; gradients are read off a linear basis"],
-            )
 
     def _refuse_pessimism(self) -> None:
         """Raise if the optimal decisions are not a face of a polyhedron."""

@@ -31,6 +31,7 @@ class Sensitivity:
     constant : array (blocks, 1)
     row_at_lower, column_at_lower : array of bool
         Which bound is active, by the sign of zeta-SAA's dual.
+    hessian : array (blocks, entries), optional
     """
 
     row: np.ndarray
@@ -40,6 +41,7 @@ class Sensitivity:
     constant: np.ndarray
     row_at_lower: np.ndarray
     column_at_lower: np.ndarray
+    hessian: np.ndarray | None = None
 
     def scenario_gradient(
         self, compiled: CompiledModel, zeta: np.ndarray
@@ -47,7 +49,7 @@ class Sensitivity:
         """Return the gradient (blocks, p) with respect to the scenarios."""
         rows, columns = compiled.recourse_rows, compiled.recourse
         low, left = self.row_at_lower, self.column_at_lower
-        return (
+        gradient = (
             rows.lower.pull_back(np.where(low, self.row, 0.0), zeta)
             + rows.upper.pull_back(np.where(low, 0.0, self.row), zeta)
             + columns.lower.pull_back(np.where(left, self.column, 0.0), zeta)
@@ -56,6 +58,9 @@ class Sensitivity:
             + compiled.recourse_cost.linear.pull_back(self.cost, zeta)
             + compiled.recourse_cost.constant.pull_back(self.constant, zeta)
         )
+        if self.hessian is not None:
+            gradient += compiled.recourse_cost.hessian.pull_back(self.hessian, zeta)
+        return gradient
 
 
 def value_sensitivity(
@@ -69,6 +74,9 @@ def value_sensitivity(
     reduced_costs = found.column_dual[n1:].reshape(count, -1)
     first = np.broadcast_to(found.x[:n1], (count, n1))
     all_x = np.hstack([first, found.x[n1:].reshape(count, -1)])
+    i, j = compiled.recourse_cost.hessian_row, compiled.recourse_cost.hessian_column
+    # The quadratic form is x'Hx / 2, in which an entry off the diagonal stands twice.
+    products = all_x[:, i] * all_x[:, j] * np.where(i == j, 0.5, 1.0)
     return Sensitivity(
         row_duals,
         reduced_costs,
@@ -77,6 +85,7 @@ def value_sensitivity(
         weights[:, None],
         row_duals >= 0,
         reduced_costs >= 0,
+        weights[:, None] * products,
     )
 
 
@@ -122,6 +131,15 @@ class Optima:
         for f in fields(self):
             getattr(self, f.name)[cases] = getattr(others, f.name)
 
+    def decision_sensitivity(
+        self, compiled: CompiledModel, blocks: Blocks, slopes: np.ndarray
+    ) -> Sensitivity:
+        """Return the sensitivity of ``slope @ y``, where y is zeta-SAA's decision.
+
+        Blocks have two leading axes, cases and blocks; slopes are (n, s).
+        """
+        return _decision_sensitivity(compiled, blocks, self, slopes)
+
     def is_degenerate(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         """Return where (n,) a basic column or row is at one of its bounds."""
         values = np.hstack([self.x, self.activity])
@@ -163,13 +181,9 @@ class BasisReader:
         return Optima(x, *duals, activity, self._inverse, basic)
 
 
-def decision_sensitivity(
+def _decision_sensitivity(
     compiled: CompiledModel, blocks: Blocks, optima: Optima, slopes: np.ndarray
 ) -> Sensitivity:
-    """Return the sensitivity of ``slope @ y``, where y is zeta-SAA's decision.
-
-    Blocks have two leading axes, cases and blocks; slopes are (n, s).
-    """
     n1, m1 = len(compiled.first), len(compiled.first_rows)
     n2, m2 = len(compiled.recourse), len(compiled.recourse_rows)
     cases, count = blocks.row_lower.shape[:2]

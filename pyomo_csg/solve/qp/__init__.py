@@ -1,0 +1,1 @@
+"""Convex quadratic programs: solve, certify, search and differentiate."""

@@ -1,0 +1,299 @@
+"""Certified optima of convex quadratic programs.
+
+An interior-point method (PIQP) in natural units finds the active set; the KKT system of that
+set then gives the optimum to machine precision.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import highspy
+import numpy as np
+import piqp
+from scipy import sparse
+
+from pyomo_csg.solve.engine import SolveContext, SolverTrouble
+from pyomo_csg.solve.qp.kkt_system import solve_on_active_set
+from pyomo_csg.solve.qp.quadratic_program import (
+    KktPoint,
+    Matrix,
+    QuadraticProgram,
+    find_fault,
+    rescale,
+    submatrix,
+)
+
+_ATTEMPTS = 3  # each in units that the point of the last one suggests
+_INTERIOR_POINT = 1e-10  # PIQP's tolerance is absolute: it needs natural units
+_MOST_ITERATIONS = 100
+_CORRECTIONS = 8  # of the active set
+_FAR = 1e3  # how much larger columns are taken to be where PIQP finds nothing
+_SMALLEST_COLUMN = 1e-4  # unit of a column, relative to the largest column
+_WRONG_SIDE = 1e-11  # in natural units: violations and multipliers beyond rounding
+_RECESSION = 1e-7  # a descent direction, in natural units, that is not rounding
+_STOPPED = (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED, piqp.PIQP_NUMERICS)
+
+Units = tuple[np.ndarray, np.ndarray, float]
+
+
+class KktSolver:
+    """Solves convex quadratic programs and certifies every optimum."""
+
+    def __init__(self, context: SolveContext):
+        self._stats = context.stats
+        self._time_limit = float(context.options.get("time_limit", np.inf))
+
+    def solve(self, program: QuadraticProgram) -> tuple[KktPoint, Units]:
+        """Return a certified optimum and natural units, or raise a SolverTrouble."""
+        start = time.perf_counter()
+        self._stats.solves += 1
+        try:
+            return self._solve(program, start + self._time_limit)
+        finally:
+            self._stats.solver_seconds += time.perf_counter() - start
+
+    def _solve(self, program: QuadraticProgram, end: float) -> tuple[KktPoint, Units]:
+        if (program.column_lower > program.column_upper).any():
+            raise SolverTrouble("infeasible", "a lower bound exceeds the upper bound")
+        fault, column = "", np.full(len(program.cost), _typical_quantity(program))
+        for attempt in range(_ATTEMPTS):
+            units = _natural_units(program, column)
+            scaled = program.in_units(*units)
+            point = self._interior_point(scaled)
+            if attempt == 0 and point is None:
+                _raise_if_unsolvable(scaled)
+            if time.perf_counter() > end:
+                raise SolverTrouble("time limit")
+            if point is None:
+                fault, column = fault or "PIQP found no optimum", column * _FAR
+                continue
+            for candidate in (_polish(scaled, point), point):
+                found = _in_model_units(program, candidate, units)
+                fault = find_fault(program, found)
+                if not fault:
+                    return found, units
+            size = np.abs(point.x * units[0])
+            largest = size.max(initial=0.0)
+            column = np.maximum(size, _SMALLEST_COLUMN * largest) if largest else column
+        _raise_if_unsolvable(program.in_units(*_natural_units(program, column)))
+        raise SolverTrouble(
+            "not exact", f"the optimum found is not exact to a relative 1e-9: {fault}"
+        )
+
+    def _interior_point(self, program: QuadraticProgram) -> KktPoint | None:
+        """Return PIQP's approximate optimum; None if it finds none."""
+        equal = program.row_lower == program.row_upper
+        bounded = np.isfinite(program.row_lower) | np.isfinite(program.row_upper)
+        bounded &= ~equal
+        solver = piqp.DenseSolver() if program.is_dense else piqp.SparseSolver()
+        everything = np.arange(len(program.cost))
+        matrices = [
+            program.hessian,
+            submatrix(program.matrix, np.flatnonzero(equal), everything),
+            submatrix(program.matrix, np.flatnonzero(bounded), everything),
+        ]
+        if not program.is_dense:
+            matrices = [sparse.csc_matrix(one) for one in matrices]
+        solver.settings.eps_abs = solver.settings.eps_rel = _INTERIOR_POINT
+        solver.settings.max_iter = _MOST_ITERATIONS
+        solver.settings.verbose = False
+        solver.setup(
+            matrices[0],
+            program.cost,
+            matrices[1],
+            program.row_lower[equal],
+            matrices[2],
+            program.row_lower[bounded],
+            program.row_upper[bounded],
+            program.column_lower,
+            program.column_upper,
+        )
+        status, found = solver.solve(), solver.result
+        self._stats.iterations += int(found.info.iter)
+        if status not in _STOPPED or not np.isfinite(found.x).all():
+            return None
+        row_dual = np.zeros(len(program.row_lower))
+        row_dual[equal] = -found.y
+        row_dual[bounded] = found.z_l - found.z_u
+        return KktPoint(found.x.copy(), row_dual, found.z_bl - found.z_bu)
+
+
+def _in_model_units(
+    program: QuadraticProgram, point: KktPoint, units: Units
+) -> KktPoint:
+    column, row, cost = units
+    x = np.clip(point.x * column, program.column_lower, program.column_upper)
+    row_dual = point.row_dual * cost / row
+    return KktPoint(x, row_dual, point.column_dual * cost / column)
+
+
+def _typical_quantity(program: QuadraticProgram) -> float:
+    """Return the size that columns are expected to have."""
+    largest = _largest_in_rows(program.matrix)
+    diagonal = program.hessian.diagonal()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sides = [np.abs(s) / largest for s in (program.row_lower, program.row_upper)]
+        bounds = [np.abs(program.column_lower), np.abs(program.column_upper)]
+        centers = np.abs(program.cost) / diagonal
+    for sizes in (np.concatenate(sides + bounds), centers):
+        known = sizes[np.isfinite(sizes) & (sizes > 0)]
+        if len(known):
+            return float(np.median(known))
+    return 1.0
+
+
+def _natural_units(program: QuadraticProgram, column: np.ndarray) -> Units:
+    """Return units of columns, rows and cost in which numbers are near one.
+
+    They are powers of two, so nothing is rounded.
+    """
+    column = _power_of_two(column)
+    ones = np.ones(program.matrix.shape[0])
+    row = _largest_in_rows(rescale(program.matrix, ones, column))
+    row = _power_of_two(np.where(row > 0, row, 1.0))
+    curvature = abs(program.hessian) @ column * column
+    linear = np.abs(program.cost) * column
+    cost = max(linear.max(initial=0.0), curvature.max(initial=0.0)) or 1.0
+    return column, row, float(_power_of_two(np.array([cost]))[0])
+
+
+def _power_of_two(values: np.ndarray) -> np.ndarray:
+    return np.exp2(np.clip(np.rint(np.log2(values)), -500, 500))
+
+
+def _largest_in_rows(matrix: Matrix) -> np.ndarray:
+    """Return the largest absolute entry of each row."""
+    if not matrix.shape[0] or not matrix.shape[1]:
+        return np.zeros(matrix.shape[0])
+    largest = abs(matrix).max(axis=1)
+    return largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()
+
+
+def _polish(program: QuadraticProgram, point: KktPoint) -> KktPoint:
+    """Return the optimum on the active set that an interior point suggests.
+
+    The set is corrected where a bound is violated or a multiplier has the wrong sign.
+    """
+    columns, rows = _guess_active_set(program, point)
+    best = point
+    for _ in range(_CORRECTIONS):
+        found = solve_on_active_set(program, point, columns, rows)
+        if found is None:
+            break
+        best = found
+        if not _correct_active_set(program, found, columns, rows):
+            break
+    return best
+
+
+def _guess_active_set(
+    program: QuadraticProgram, point: KktPoint
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return where multipliers exceed slacks: columns and rows, -1 lower, 1 upper."""
+    sides = []
+    for values, dual, lower, upper in (
+        (point.x, point.column_dual, program.column_lower, program.column_upper),
+        (
+            program.matrix @ point.x,
+            point.row_dual,
+            program.row_lower,
+            program.row_upper,
+        ),
+    ):
+        side = np.where(-dual > upper - values, 1, 0)
+        side = np.where(dual > values - lower, -1, side)
+        sides.append(np.where(lower == upper, -1, side))
+    return sides[0], sides[1]
+
+
+def _correct_active_set(
+    program: QuadraticProgram, point: KktPoint, columns: np.ndarray, rows: np.ndarray
+) -> bool:
+    """Change the active set in place; return whether anything changed."""
+    changed = False
+    for side, values, dual, lower, upper in (
+        (
+            columns,
+            point.x,
+            point.column_dual,
+            program.column_lower,
+            program.column_upper,
+        ),
+        (
+            rows,
+            program.matrix @ point.x,
+            point.row_dual,
+            program.row_lower,
+            program.row_upper,
+        ),
+    ):
+        low = (side == 0) & (values < lower - _WRONG_SIDE)
+        high = (side == 0) & (values > upper + _WRONG_SIDE)
+        leave = (side != 0) & (lower != upper) & (side * dual > _WRONG_SIDE)
+        changed |= bool(low.any() or high.any() or leave.any())
+        side[low], side[high], side[leave] = -1, 1, 0
+    return changed
+
+
+def _raise_if_unsolvable(program: QuadraticProgram) -> None:
+    """Raise if no point is feasible, or if the cost falls without end along a direction.
+
+    Both are linear programs; this one is in natural units.
+    """
+    if not _is_feasible(program):
+        raise SolverTrouble("infeasible")
+    if _has_descent_ray(program):
+        raise SolverTrouble("unbounded")
+
+
+def _is_feasible(program: QuadraticProgram) -> bool:
+    flat = replace(program, cost=np.zeros_like(program.cost))
+    highs = _linear_program(flat, program.matrix, program.row_lower, program.row_upper)
+    highs.run()
+    return bool(highs.getModelStatus() != highspy.HighsModelStatus.kInfeasible)
+
+
+def _has_descent_ray(program: QuadraticProgram) -> bool:
+    """Whether some direction keeps every bound and the curvature, and lowers the cost."""
+
+    def cone(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.where(np.isfinite(lower), 0.0, -np.inf), np.where(
+            np.isfinite(upper), 0.0, np.inf
+        )
+
+    columns = cone(program.column_lower, program.column_upper)
+    ray = replace(
+        program,
+        column_lower=np.maximum(columns[0], -1.0),
+        column_upper=np.minimum(columns[1], 1.0),
+    )
+    flat = np.zeros(len(program.cost))
+    matrix = sparse.vstack([sparse.csr_array(program.matrix), program.hessian])
+    lower, upper = cone(program.row_lower, program.row_upper)
+    highs = _linear_program(
+        ray, matrix, np.concatenate([lower, flat]), np.concatenate([upper, flat])
+    )
+    highs.run()
+    return bool(highs.getObjectiveValue() < -_RECESSION)
+
+
+def _linear_program(
+    program: QuadraticProgram, matrix: Matrix, lower: np.ndarray, upper: np.ndarray
+) -> highspy.Highs:
+    """Return HiGHS with the linear terms, the column bounds and these rows."""
+    entries = sparse.csc_array(matrix)
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = entries.shape
+    lp.col_cost_ = program.cost
+    lp.col_lower_, lp.col_upper_ = program.column_lower, program.column_upper
+    lp.row_lower_, lp.row_upper_ = lower, upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = entries.indptr, entries.indices
+    lp.a_matrix_.value_ = entries.data
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    highs.passModel(lp)
+    return highs
