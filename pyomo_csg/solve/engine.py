@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _LIMITS = ("time limit", "iteration limit", "solution limit")
+_FINAL = (*_LIMITS, "interrupted", "bad data", "not exact")
 
 
 class SolverTrouble(Exception):  # noqa: N818
@@ -35,6 +36,11 @@ class SolverTrouble(Exception):  # noqa: N818
     def is_limit(self) -> bool:
         """Whether a limit stopped the solver before it had an answer."""
         return self.status in _LIMITS
+
+    @property
+    def may_be_rounding(self) -> bool:
+        """Whether other units could give another answer, as where rows look infeasible."""
+        return self.status not in _FINAL
 
 
 Troubles: TypeAlias = dict[int, SolverTrouble]  # by the number of the case

@@ -76,8 +76,6 @@ def test_quadratic_objectives_give_the_values_of_the_pyomo_programs(name):
         )
         assert costs[i] == pytest.approx(solve(recourse), rel=1e-6)
     assert losses == pytest.approx(costs, rel=1e-6)  # the cost curves in y
-    with pytest.raises(csg.ModelError, match="gives no gradient"):
-        oracle.loss_gradient(zetas, omegas)
 
 
 def test_the_search_holds_for_a_quadratic_recourse_with_many_optimal_decisions():

@@ -141,9 +141,13 @@ class FaceProgram:
         self, found: Found, saa: Arrays, arrays: Arrays, basis: Any
     ) -> np.ndarray:
         """Return the best point of ``arrays``, restricted to the face of ``found``."""
-        self.program.solve(arrays, basis)
-        x, _, row_duals = self.program.solution()
-        x, _ = self.rescaled.certify(arrays, x, row_duals, need_clear=False)
+        try:
+            self.program.solve(arrays, basis)
+        except SolverTrouble as trouble:
+            x, _ = self.rescaled.solve_again(arrays, trouble)
+        else:
+            x, _, row_duals = self.program.solution()
+            x, _ = self.rescaled.certify(arrays, x, row_duals, need_clear=False)
         if _is_off_face(saa, x[: len(saa.cost)], found.value):
             raise not_exact()
         return x
@@ -202,8 +206,10 @@ class FaceSearch:
             x[i], buffer.troubles[i] = np.nan, not_exact()
         return stack.values_of(x), buffer.troubles
 
-    def _extend_basis(self, saa: Any) -> Any:
+    def _extend_basis(self, saa: Any | None) -> Any | None:
         """Return zeta-SAA's basis with the last search's basis of the outcome's block."""
+        if saa is None:  # zeta-SAA was solved in other units
+            return None
         basis = highspy.HighsBasis()
         basis.col_status = [*saa.col_status, *self._outcome_basis[0]]
         basis.row_status = [*saa.row_status, *self._outcome_basis[1]]

@@ -34,6 +34,7 @@ EXACT_OPTIONS = {
     "threads": 1,
     "primal_feasibility_tolerance": 1e-9,
     "dual_feasibility_tolerance": 1e-9,
+    "small_matrix_value": 1e-12,  # HiGHS drops smaller entries without a word; its least
 }
 _NEEDED = {"solver": ("choose", "simplex"), "run_crossover": ("on",)}
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4

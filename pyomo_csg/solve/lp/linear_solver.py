@@ -83,9 +83,13 @@ class LinearSolver:
         arrays = self.layout.arrays(blocks, weights)
         if held is not None:
             arrays = held_at(arrays, self.layout.integer, held)
-        self.program.solve(arrays)
-        x, _, row_duals = self.program.solution()
-        x, certificate = self._rescaled.certify(arrays, x, row_duals)
+        try:
+            self.program.solve(arrays)
+        except SolverTrouble as trouble:
+            x, certificate = self._rescaled.solve_again(arrays, trouble)
+        else:
+            x, _, row_duals = self.program.solution()
+            x, certificate = self._rescaled.certify(arrays, x, row_duals)
         return Found(
             x,
             arrays.value(x),

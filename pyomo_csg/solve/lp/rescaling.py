@@ -63,7 +63,8 @@ class RescaledSolver:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the duals of points (n, columns); replace points that fail in place.
 
-        Cases already in ``troubles`` are skipped; those that no solve can certify are added.
+        Cases in ``troubles`` are solved again if rounding could be the reason; those that no
+        solve can certify are added.
         """
         certificate = self.checker.check(stack, x, row_duals)
         columns, rows = certificate.duals
@@ -95,10 +96,12 @@ class RescaledSolver:
         """Solve the failed cases (n,) in other units, and return their certificates."""
         certificates = {}
         for i in map(int, np.flatnonzero(failed)):
-            if i in troubles:
-                continue
             try:
-                x[i], certificates[i] = self.solve(stack[i], x[i])
+                if i in troubles:
+                    x[i], certificates[i] = self.solve_again(stack[i], troubles[i])
+                    del troubles[i]
+                else:
+                    x[i], certificates[i] = self.solve(stack[i], x[i])
             except SolverTrouble as trouble:
                 x[i], troubles[i] = np.nan, trouble
         return certificates
@@ -114,6 +117,23 @@ class RescaledSolver:
                     return found
                 x = x if found is None else found[0]
         raise not_exact()
+
+    def solve_again(
+        self, arrays: Arrays, trouble: SolverTrouble
+    ) -> tuple[np.ndarray, Certificate]:
+        """Return a certified optimum of a program in trouble, or raise that trouble.
+
+        With large numbers, rounding exceeds the solver's absolute tolerances, and a program
+        looks infeasible or unbounded. In typical units it does not.
+        """
+        if trouble.may_be_rounding:
+            origin = np.zeros(self._layout.columns)
+            for units in (self.checker.units_at_point, self.checker.typical_units):
+                scales = units(arrays, origin)
+                found = self._solve_in_units(arrays, origin, scales, _METHODS[0])
+                if found is not None and found[1].optimal:
+                    return found
+        raise trouble
 
     def _solve_in_units(
         self,

@@ -256,6 +256,9 @@ def _is_at_bound(
 
 def basic_variables(highs: Any) -> np.ndarray:
     """Return the basic columns j as j and the basic rows i as -1 - i."""
+    if not highs.getNumNz():
+        # HiGHS factors nothing then, and getBasicVariables would end the process.
+        return -1 - np.arange(highs.getNumRow(), dtype=np.int32)
     status, basics = highs.getBasicVariables()
     assert status == highspy.HighsStatus.kOk
     return np.asarray(basics)
