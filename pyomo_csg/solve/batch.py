@@ -141,6 +141,8 @@ def work(recipe: Recipe, task: Task[Any], fresh: bool = False) -> tuple[Any, Sta
         except BaseException:  # its solvers may have been stopped halfway
             _thread.__dict__.get("engines", {}).pop(recipe.name, None)
             raise
+        if recipe.compiled is not None and recipe.compiled.cost_scale != 1.0:
+            result.divide_costs(recipe.compiled.cost_scale)
         return result, engine.stats.reset()
 
 

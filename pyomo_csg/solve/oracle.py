@@ -28,6 +28,7 @@ from pyomo_csg.solve.engine import (
     Stats,
 )
 from pyomo_csg.solve.lp.highs_program import check_options
+from pyomo_csg.solve.mip.cost_scale import scale_costs
 from pyomo_csg.solve.results import Audit, LossGradient, Solution
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import (
@@ -355,8 +356,11 @@ class Oracle:
 
     def _recipe(self, solver: str, options: Mapping[str, Any] | None) -> Recipe:
         if solver == "highs":
-            self._compiled = compile_model(self.two_stage)
-            return Recipe(solver, check_options(options, basis=True), self._compiled)
+            self._compiled = scale_costs(compile_model(self.two_stage))
+            checked = check_options(options, basis=True)
+            if "mip_abs_gap" in checked:  # in the model's units
+                checked["mip_abs_gap"] *= self._compiled.cost_scale
+            return Recipe(solver, checked, self._compiled)
         from pyomo_csg.solve.pyomo_solvers.appsi_solvers import SolverKind
 
         SolverKind(solver, options)  # raises if it is not available

@@ -28,6 +28,7 @@ _OPTIMAL = 1e-9  # allowed distance between a point's cost and its bound, beside
 _EXACT = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "mip_feasibility_tolerance": 1e-9}
 # The slack of the cut "stay optimal on the scenarios". HiGHS's feasibility tolerance is 1e-9: with
 # less slack the optimum itself could be cut off, with more the loss would be visibly too low.
+# Costs are in units of the model's own cost (see cost_scale), so an absolute slack is relative.
 _CUT_SLACK = 1e-9
 _ROUNDING = 1e-12  # of the absolute cost terms: the rounding of their sum
 _BETTER = 1e-6  # a point this much below the "optimum" shows that it was not optimal
