@@ -13,13 +13,13 @@ test: .venv/dev.stamp  ## every test, and every example in the docs
 	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
 
 lint: .venv/dev.stamp  ## linter, formatter's check, types, and the one-way layers
-	$(BIN)/ruff check --extend-select I,B,UP,N .
+	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
 
 format: .venv/dev.stamp
-	$(BIN)/ruff check --extend-select I,B,UP,N --fix .
+	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 docs: .venv/dev.stamp  ## the site, in docs/_build; a warning is an error

@@ -45,10 +45,10 @@ class Basis:
         return np.asarray(values)
 
     def rounding(self, fixed: np.ndarray, varying: np.ndarray) -> np.ndarray:
-        """Return the allowed violation of basic bounds (basic,)."""
+        """Return the allowed violation of basic bounds (basic, cases)."""
         # Relative to the terms: in small units, an absolute tolerance would be large.
-        largest = np.abs(varying).max(axis=1, initial=0.0)
-        terms = np.abs(self.response) @ np.concatenate([np.abs(fixed), largest])
+        terms = np.abs(self.response[:, len(fixed) :]) @ np.abs(varying)
+        terms += (np.abs(self.response[:, : len(fixed)]) @ np.abs(fixed))[:, None]
         return np.asarray(np.minimum(_FEASIBILITY, _ROUNDING * terms))
 
 
@@ -97,14 +97,35 @@ class CaseBounds:
             fixed, varying = np.nan_to_num(fixed), np.nan_to_num(varying)
         if fits.any():
             values = basis.basic_values(fixed, varying)
-            slack = basis.rounding(fixed, varying)
-            for row, place, allowed in zip(values, basis.basic, slack, strict=True):
-                if self._sometimes_finite[0][place]:
-                    fits &= row >= self._bound(0, place, cases) - allowed
-                if self._sometimes_finite[1][place]:
-                    fits &= row <= self._bound(1, place, cases) + allowed
+            violation = self._violation(basis, cases, values)
+            # Rounding is a matter of each case's own terms, and seldom matters.
+            doubtful = np.flatnonzero(
+                fits & (violation > 0) & (violation <= _FEASIBILITY)
+            )
+            fits &= violation <= 0
+            if len(doubtful):
+                slack = basis.rounding(fixed, varying[:, doubtful])
+                violation = self._violation(
+                    basis, cases[doubtful], values[:, doubtful], slack
+                )
+                fits[doubtful] = violation <= 0
         cost, first = basis.reduced_cost, len(fixed)
         return fits, (cost[first:] @ varying)[fits] + cost[:first] @ fixed
+
+    def _violation(
+        self, basis: Basis, cases: np.ndarray, values: np.ndarray, slack: Any = None
+    ) -> np.ndarray:
+        """Return the largest violation (cases,) of a basic bound, beyond a slack."""
+        worst = np.full(len(cases), -np.inf)
+        for i, (row, place) in enumerate(zip(values, basis.basic, strict=True)):
+            allowed = 0.0 if slack is None else slack[i]
+            if self._sometimes_finite[0][place]:
+                below = self._bound(0, place, cases) - row
+                np.maximum(worst, below - allowed, out=worst)
+            if self._sometimes_finite[1][place]:
+                above = row - self._bound(1, place, cases)
+                np.maximum(worst, above - allowed, out=worst)
+        return worst
 
     def are_nondegenerate(self, basis: Basis, cases: np.ndarray) -> np.ndarray:
         """Return for which cases, of those a basis fits, no basic place is at a bound."""

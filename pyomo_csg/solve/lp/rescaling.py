@@ -18,6 +18,9 @@ _METHODS = (
     {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX},
     {"presolve": "on", "simplex_strategy": DUAL_SIMPLEX},
 )
+# The total cost in other units. HiGHS's dual tolerance is absolute: with a total of 1, it would
+# leave scenarios with weights below 1e-10 as they are.
+_COST_LEVEL = 1e6
 # HiGHS's smallest: it takes no tolerance below 1e-10.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -108,14 +111,21 @@ class RescaledSolver:
 
     def solve(self, arrays: Arrays, x: np.ndarray) -> tuple[np.ndarray, Certificate]:
         """Return a certified optimum, starting from a point that failed; or raise 'not exact'."""
+        nearly: tuple[np.ndarray, Certificate] | None = None
         # Typical units come second: a row whose terms are all zero at x has no size there.
         for units in (self.checker.units_at_point, self.checker.typical_units):
             for method in _METHODS:
                 x = np.nan_to_num(x)
                 found = self._solve_in_units(arrays, x, units(arrays, x), method)
-                if found is not None and found[1].optimal:
-                    return found
-                x = x if found is None else found[0]
+                if found is None:
+                    continue
+                x, certificate, is_nearly_optimal = found
+                if certificate.optimal:
+                    return x, certificate
+                if is_nearly_optimal and nearly is None:
+                    nearly = x, certificate
+        if nearly is not None:
+            return nearly
         raise not_exact()
 
     def solve_again(
@@ -132,7 +142,7 @@ class RescaledSolver:
                 scales = units(arrays, origin)
                 found = self._solve_in_units(arrays, origin, scales, _METHODS[0])
                 if found is not None and found[1].optimal:
-                    return found
+                    return found[:2]
         raise trouble
 
     def _solve_in_units(
@@ -141,13 +151,16 @@ class RescaledSolver:
         x: np.ndarray,
         units: tuple[np.ndarray, np.ndarray],
         method: Mapping[str, Any],
-    ) -> tuple[np.ndarray, Certificate] | None:
-        """Solve in units of rows and columns; return None if the solver finds no optimum."""
+    ) -> tuple[np.ndarray, Certificate, bool] | None:
+        """Solve in units of rows and columns; return None if the solver finds no optimum.
+
+        The last result says whether the point is nearly optimal.
+        """
         rows, columns = units
         row, column = _power_of_two(1 / rows), _power_of_two(columns)
         total = float(np.abs(arrays.cost * x).sum())
         total = total or float(np.abs(arrays.cost * column).max(initial=0.0)) or 1.0
-        cost = float(_power_of_two(1 / total))
+        cost = float(_power_of_two(_COST_LEVEL / total))
         context = self._context.with_defaults({**method, **_TIGHT})
         program = HighsProgram(self._layout, context, relaxed=True)
         scaled = replace(
@@ -166,8 +179,10 @@ class RescaledSolver:
                 raise
             return None
         found, _, row_duals = program.solution()
-        found = column * found
-        return found, self.checker.check(arrays, found, row * row_duals / cost)
+        found, row_duals = column * found, row * row_duals / cost
+        certificate = self.checker.check(arrays, found, row_duals)
+        nearly = self.checker.is_nearly_optimal(arrays, found, row_duals)
+        return found, certificate, bool(nearly)
 
 
 def not_exact() -> SolverTrouble:
