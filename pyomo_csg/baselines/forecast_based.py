@@ -33,7 +33,7 @@ from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import LocationScale, LocationScaleHead
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import single_threaded
+from pyomo_csg.learn.trainer import reproducible_torch
 from pyomo_csg.solve import Oracle
 from pyomo_csg.validation import is_whole
 
@@ -253,7 +253,7 @@ def _fit_forecasts(
     if isinstance(forecast, LocationScale):
         _, head = resolve_network(forecast, task)
         return [_from_head(head, True)] * len(rows)
-    with single_threaded():
+    with reproducible_torch():
         if (
             task.history.has_panels
             and isinstance(forecast, str)

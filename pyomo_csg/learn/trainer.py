@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,9 +61,22 @@ _thread_limit = SharedChange(_limit_threads, process_wide_lock())
 
 
 @contextmanager
-def single_threaded() -> Iterator[None]:
-    """Limit arithmetic to one thread, because the order of sums changes the policy."""
-    with _thread_limit:
+def reproducible_torch() -> Iterator[None]:
+    """Isolate training from the caller's torch settings, which would change the policy.
+
+    Arithmetic is limited to one thread as well, because the order of sums matters.
+    """
+    dtype = torch.get_default_dtype()
+    with ExitStack() as stack:
+        stack.enter_context(_thread_limit)
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(torch.autocast("cpu", enabled=False))
+        if torch.get_default_device().type != "cpu":
+            # Only then: the context makes every operation a little slower.
+            stack.enter_context(torch.device("cpu"))
+        stack.callback(torch.set_default_dtype, dtype)
+        torch.set_default_dtype(torch.float32)
         torch.set_num_threads(1)  # torch counts per thread
         yield
 

@@ -32,7 +32,7 @@ from pyomo_csg.learn.selection.hyperparameter_search import (
 )
 from pyomo_csg.learn.selection.registry import learn
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import single_threaded
+from pyomo_csg.learn.trainer import reproducible_torch
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.solve import Oracle
 
@@ -159,7 +159,7 @@ def fit(
         solver=solver,
         **({"options": dict(options)} if options else {}),
     )
-    with single_threaded(), Checkpoint(checkpoint, identity) as stages:
+    with reproducible_torch(), Checkpoint(checkpoint, identity) as stages:
         trainer = _Fit(
             oracle=oracle,
             history=history,

@@ -6,6 +6,7 @@ Order y at ``order`` a unit, plus ``fixed`` if anything is ordered. A shortage s
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -70,7 +71,7 @@ class Newsvendor:
         )
         candidates = list(ends)
         if self.bend:
-            for low, high in zip(ends, ends[1:], strict=False):
+            for low, high in itertools.pairwise(ends):
                 candidates.append(
                     min(max(self._root(low, high, demands, weights), low), high)
                 )

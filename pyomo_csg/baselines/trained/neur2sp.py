@@ -21,7 +21,7 @@ from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import mlp
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.trainer import Schedule, single_threaded, torch_seed
+from pyomo_csg.learn.trainer import Schedule, reproducible_torch, torch_seed
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel, annotate
 from pyomo_csg.transform.recourse_copy import RecourseRemoval
@@ -266,7 +266,7 @@ class Neur2SP(Baseline):
         problems.raise_any()
         super().__init__(model, data, context=context, seed=seed, **settings)
         self._features = Features(self.history.contexts)
-        with single_threaded():
+        with reproducible_torch():
             sampler = Sampler(self.oracle, self.history, decisions, self.seed)
             bounds = sampler.bounds
             # What no solver takes is to be told now, not after the training.

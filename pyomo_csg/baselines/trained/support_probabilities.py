@@ -18,7 +18,7 @@ from pyomo_csg.errors import DataError
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import mlp
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.trainer import Schedule, single_threaded, torch_seed
+from pyomo_csg.learn.trainer import Schedule, reproducible_torch, torch_seed
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages.inputs import count_axes, scenario_array
 from pyomo_csg.validation import is_whole
@@ -227,7 +227,7 @@ class SupportProbabilities(Baseline):
         super().__init__(model, data, context=context, seed=seed, **settings)
         self._features = Features(self.history.contexts)
         rng = np.random.default_rng(self.seed)
-        with single_threaded():
+        with reproducible_torch():
             self.support = self._points(support)
             with torch_seed(rng):
                 layers = [self._features.count, *hidden, len(self.support)]
