@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import cloudpickle
@@ -27,6 +27,7 @@ from pyomo_csg.solve.engine import (
     SolveTask,
     Stats,
 )
+from pyomo_csg.solve.first_stage import FirstStage
 from pyomo_csg.solve.lp.highs_program import check_options
 from pyomo_csg.solve.mip.cost_scale import scale_costs
 from pyomo_csg.solve.results import Audit, LossGradient, Solution
@@ -261,15 +262,21 @@ class Oracle:
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
+        check_first_stage: bool = True,
     ) -> np.ndarray:
         """Return the costs h(y) + Q(y, omega) (n,) of decisions under outcomes.
 
         Parameters
         ----------
         decisions : array (n, s) or (s,)
+            A decision that violates the bounds or constraints of the first stage by more
+            than a relative 1e-6 is infeasible.
         outcomes : array (n, p)
         on_error, progress, fresh
             As in :meth:`solve`.
+        check_first_stage : bool
+            Whether to check decisions against the first stage. Solvers other than
+            ``'highs'`` always do.
         """
         self._check(on_error)
         problems = self._new_problems()
@@ -279,6 +286,10 @@ class Oracle:
         )
         problems.raise_any()
         found = self._batch.run(CostTask(ys, omegas), progress, fresh)
+        if check_first_stage and self._compiled is not None:
+            broken = self._first_stage.violations(ys)
+            found.troubles.update(broken)
+            found.costs[list(broken)] = np.nan
         self._record(
             found,
             on_error,
@@ -379,6 +390,11 @@ class Oracle:
                 f"Solver '{self._settings[0]}' gives no gradient",
                 ["gradients are read off the optimal basis; use solver='highs'"],
             )
+
+    @cached_property
+    def _first_stage(self) -> FirstStage:
+        assert self._compiled is not None
+        return FirstStage(self.two_stage, self._compiled)
 
     def _refuse_pessimism(self) -> None:
         """Raise if the optimal decisions are not a face of a polyhedron."""
