@@ -26,6 +26,7 @@ from pyomo_csg.solve.lp.sensitivity import basic_variables, is_degenerate
 from pyomo_csg.solve.mip.mip_program import MipProgram
 
 _MAX_BASES = 512
+_MAX_NUMBERS = 8_000_000  # in all bases: 64 MB
 _MAX_SHARED_NUMBERS = 1_000_000  # in the bases that engines hand to each other
 # New bases must pay: after the first 40, each must have answered 3 cases on average.
 _TRIAL_BASES, _CASES_PER_BASIS = 40, 3
@@ -33,6 +34,36 @@ _ROW_TOLERANCE = 1e-9
 _ZERO_REDUCED_COST = 1e-12  # relative to the largest cost
 _FIRST_PART = 4_096  # cases: enough to learn the common bases from
 _PART_NUMBERS = 500_000  # row sides per part: what fits into a processor's cache
+
+
+class CacheBudget:
+    """Decides whether another basis is worth learning, by what bases have saved so far.
+
+    Times are estimated from sizes, since measured ones would make answers depend, in their
+    last bits, on how busy the machine is.
+    """
+
+    _TRIAL = 20_000.0  # microseconds to spend before any saving
+
+    def __init__(self, rows: int, columns: int):
+        self._numbers = rows * columns  # in one basis
+        # A dense solve with as many right-hand sides as there are columns, and reading.
+        self._learning = 300 + 6e-3 * rows * rows * (rows + columns)
+        self._solving = 40 + 1.0 * (rows + columns)  # one warm solve
+        self._balance = self._TRIAL
+
+    def can_learn(self, bases: int) -> bool:
+        """Whether time and memory are left for one more basis."""
+        small = (bases + 1) * self._numbers <= _MAX_NUMBERS
+        return bases < _MAX_BASES and small and self._balance >= self._learning
+
+    def spend(self) -> None:
+        """Count a basis that was learned."""
+        self._balance -= self._learning
+
+    def save(self, hits: int) -> None:
+        """Count cases that a basis answered."""
+        self._balance += hits * self._solving
 
 
 class RowDuals:
@@ -108,6 +139,7 @@ class RecourseSolver:
             and compiled.recourse_cost.linear.certain_at(self.layout.recourse_columns)
         )
         self._bases = [replace(basis) for basis in known]  # copies: hits are counted
+        self._budget = CacheBudget(self.layout.rows, self.layout.columns)
         self._matrix: np.ndarray | None = None
 
     @property
@@ -223,7 +255,9 @@ class RecourseSolver:
             except SolverTrouble as trouble:
                 troubles[int(case)] = trouble
             left = left[1:]
-            if learn and int(case) not in troubles and len(self._bases) < _MAX_BASES:
+            learn = learn and self._budget.can_learn(len(self._bases))
+            if learn and int(case) not in troubles:
+                self._budget.spend()
                 before, learned = len(left), learned + 1
                 basis = self._read_basis(blocks.entries[case], blocks.cost[case])
                 if basis is not None:
@@ -298,8 +332,10 @@ class RecourseSolver:
         costs[left[fits]] = answers
         if duals is not None and fits.any():
             duals.set_from_basis(basis, left[fits], bounds)
-        basis.hits += int(fits.sum())
-        self._stats.cache_hits += int(fits.sum())
+        hits = int(fits.sum())
+        basis.hits += hits
+        self._stats.cache_hits += hits
+        self._budget.save(hits)
         return left[~fits]
 
     def _solve(self, arrays: Arrays) -> _SolvedCase:
