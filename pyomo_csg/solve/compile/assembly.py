@@ -358,6 +358,17 @@ class RecourseLayout:
         counts = np.bincount(column, minlength=self.columns)
         self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         self._places = (row, column)
+        self._is_certain = rows.entries.certain_at(self.recourse)
+        self._values: np.ndarray | None = None
+
+    def _recourse_values(self, entries: np.ndarray) -> np.ndarray:
+        """Return the matrix entries (..., nonzeros); one object where they are certain."""
+        if not self._is_certain:
+            return entries[..., self.recourse][..., self._order]
+        if self._values is None:
+            one = entries if entries.ndim == 1 else entries[0]
+            self._values = one[self.recourse][self._order]
+        return self._values
 
     def matrix(self, entries: np.ndarray) -> np.ndarray:
         """Return the recourse matrix (rows, columns) of one block, dense."""
@@ -382,7 +393,7 @@ class RecourseLayout:
             block.column_upper,
             block.row_lower - shift,
             block.row_upper - shift,
-            block.entries[self.recourse][self._order],
+            self._recourse_values(block.entries),
         )
 
     def stack(self, blocks: Blocks, shift: np.ndarray) -> Stack:
@@ -394,5 +405,5 @@ class RecourseLayout:
             blocks.column_upper,
             blocks.row_lower - shift,
             blocks.row_upper - shift,
-            blocks.entries[:, self.recourse][:, self._order],
+            self._recourse_values(blocks.entries),
         )

@@ -9,8 +9,10 @@ the point and the row duals come from the solver; all else is recomputed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
 
@@ -42,6 +44,8 @@ _SCALING_SWEEPS = 20
 # costs are rounding beside the total cost, but not beside their own terms (scenarios with tiny
 # weights), nothing else bounds what they could save.
 _FARTHEST = 10.0
+
+_MANY = 8  # cases from which sparse products are faster than sums of terms
 
 _DOUBTFUL_MIDDLE = (_SURELY_ZERO + _SURELY_NONZERO) / 2
 
@@ -110,6 +114,7 @@ class CertificateChecker:
         self._rows, self._columns = layout.rows, layout.columns
         self._sizes: _TypicalSizes | None = None
         self._dual_noise: np.ndarray | None = None
+        self._shared: tuple[np.ndarray, Any, Any] | None = None
         self._row = layout.index.astype(np.intp)
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
 
@@ -117,16 +122,12 @@ class CertificateChecker:
         self, program: Arrays | Stack, x: np.ndarray, row_duals: np.ndarray
     ) -> Certificate:
         """Return the certificates of points (..., columns) with row duals (..., rows)."""
-        terms = program.values * row_duals[..., self._row]
-        reduced_costs = program.cost - self._sum_by_column(terms)
-        sizes = np.abs(terms)
-        weight = np.abs(program.cost) + self._sum_by_column(sizes)
+        reduced_costs, sizes = self._reduced_costs(program, row_duals)
+        weight = np.abs(program.cost) + sizes
         floor = _COST_FLOOR * self._typical_sizes(program).unit_cost
         weight = np.maximum(weight, floor)
-        share = _join(
-            np.abs(reduced_costs) / weight,
-            self._sum_by_row(sizes / weight[..., self._column]),
-        )
+        noticed = self._products(program.values, 1 / weight)[1]
+        share = _join(np.abs(reduced_costs) / weight, np.abs(row_duals) * noticed)
         dual, noise = _join(reduced_costs, row_duals), share <= _ZERO_DUAL
         optimal = self._is_optimal(program, x, dual, noise)
         dual = np.where(noise, 0.0, dual)
@@ -144,8 +145,7 @@ class CertificateChecker:
 
         Rounding is recognized by typical sizes alone, so some optimal points are missed.
         """
-        terms = program.values * row_duals[..., self._row]
-        dual = _join(program.cost - self._sum_by_column(terms), row_duals)
+        dual = _join(self._reduced_costs(program, row_duals)[0], row_duals)
         noise = np.abs(dual) <= self._dual_rounding(program)
         return self._is_optimal(program, x, dual, noise)
 
@@ -157,14 +157,13 @@ class CertificateChecker:
         Unlike :meth:`check`, it takes optima to be within 10 typical sizes where columns have
         no bound.
         """
-        terms = program.values * row_duals[..., self._row]
-        dual = _join(program.cost - self._sum_by_column(terms), row_duals)
+        dual = _join(self._reduced_costs(program, row_duals)[0], row_duals)
         everything = np.ones(dual.shape, bool)
         return self._is_optimal(program, x, dual, everything, _FARTHEST)
 
     def row_activity(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
         """Return Ax for points (..., columns)."""
-        return self._sum_by_row(program.values * x[..., self._column])
+        return self._products(program.values, x)[0]
 
     def is_feasible(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
         """Return which points (..., columns) satisfy all rows and bounds."""
@@ -211,13 +210,47 @@ class CertificateChecker:
         return np.asarray(self._satisfies_bounds(program, position) & close)
 
     def _position(self, program: Arrays | Stack, x: np.ndarray) -> _Position:
-        terms = program.values * x[..., self._column]
+        activity, terms = self._products(program.values, x)
         return _Position(
-            _join(x, self._sum_by_row(terms)),
+            _join(x, activity),
             _join(program.column_lower, program.row_lower),
             _join(program.column_upper, program.row_upper),
-            self._sum_by_row(np.abs(terms)),
+            terms,
         )
+
+    def _products(
+        self, values: np.ndarray, x: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return Ax (..., rows) and the sums of the absolute terms."""
+        if values.ndim == 1 and x.ndim == 2 and len(x) >= _MANY:
+            matrix, sizes = self._matrices(values)
+            return (matrix @ x.T).T, (sizes @ np.abs(x).T).T
+        terms = values * x[..., self._column]
+        return self._sum_by_row(terms), self._sum_by_row(np.abs(terms))
+
+    def _reduced_costs(
+        self, program: Arrays | Stack, row_duals: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return c - A'y (..., columns) and the sums of the absolute terms of A'y."""
+        values = program.values
+        if values.ndim == 1 and row_duals.ndim == 2 and len(row_duals) >= _MANY:
+            matrix, sizes = self._matrices(values)
+            terms = sizes.T @ np.abs(row_duals).T
+            return program.cost - (matrix.T @ row_duals.T).T, terms.T
+        products = values * row_duals[..., self._row]
+        return (
+            program.cost - self._sum_by_column(products),
+            self._sum_by_column(np.abs(products)),
+        )
+
+    def _matrices(self, values: np.ndarray) -> tuple[Any, Any]:
+        """Return the matrix that all cases share, and its absolute values."""
+        if self._shared is None or self._shared[0] is not values:
+            places = (self._row, self._column)
+            shape = (self._rows, self._columns)
+            matrix = sparse.csr_array((values, places), shape=shape)
+            self._shared = values, matrix, abs(matrix)
+        return self._shared[1], self._shared[2]
 
     def _satisfies_bounds(
         self, program: Arrays | Stack, position: _Position

@@ -368,7 +368,9 @@ class RecourseSolver:
         numbers = unpack([one.packed for one in found], columns + self.layout.rows)
         z, row_duals = numbers[:, :columns], numbers[:, columns:]
         row_duals = row_duals / np.array([one.scale for one in found])[:, None]
-        stack = self.layout.stack(blocks[cases], shift[cases])
+        if len(cases) < len(shift):
+            blocks, shift = blocks[cases], shift[cases]
+        stack = self.layout.stack(blocks, shift)
         if self._has_integers:
             best = np.array([one.z for one in found])
             stack = held_at(stack, self.layout.integer, best)
