@@ -25,7 +25,7 @@ from pyomo_csg.solve.engine import (
 )
 from pyomo_csg.solve.lp.basis_cache import Basis
 from pyomo_csg.solve.lp.linear_solver import LinearSolved, LinearSolver
-from pyomo_csg.solve.lp.recourse_costs import RecourseSolver
+from pyomo_csg.solve.lp.recourse_blocks import new_recourse_solver
 from pyomo_csg.solve.lp.sensitivity import (
     Optima,
     have_equal_bounds,
@@ -71,7 +71,7 @@ class HighsEngine:
         self._recourse: Any = (
             QuadraticRecourse(compiled, self._context)
             if compiled.quadratic
-            else RecourseSolver(compiled, self._context, known)
+            else new_recourse_solver(compiled, self._context, known)
         )
         self._solvers: dict[int, ScenarioSolver] = {}
         self._relaxations: dict[int, LinearSolver] = {}

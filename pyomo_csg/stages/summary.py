@@ -34,6 +34,7 @@ def summarize(two_stage: TwoStageModel) -> str:
                 len(two_stage.recourse_constraints),
             ),
         ),
+        _row("  blocks", (0, _count_blocks(two_stage.graph))),
         "",
         *_listed("first-stage variables", _components(stages[0])),
         *_listed("uncertain numbers", _params(two_stage.uncertain_params)),
@@ -42,6 +43,19 @@ def summarize(two_stage: TwoStageModel) -> str:
         *_listed("q(y, z, omega)", [_short(two_stage.recourse_cost)]),
     ]
     return "\n".join(line for line in lines if line is not None)
+
+
+def _count_blocks(graph: nx.Graph) -> int:
+    """Return into how many independent blocks the recourse falls; 0 if into one."""
+    recourse = [
+        node
+        for node, data in graph.nodes(data=True)
+        if data["stage"] == "recourse" and data["kind"] in ("variable", "constraint")
+    ]
+    kinds = nx.get_node_attributes(graph, "kind")
+    components = nx.connected_components(graph.subgraph(recourse))
+    count = sum(len({kinds[node] for node in part}) == 2 for part in components)
+    return count if count > 1 else 0
 
 
 def _row(label: str, counts: Iterable[int]) -> str | None:

@@ -36,6 +36,10 @@ class Functions:
     def __len__(self) -> int:
         return len(self._texts)
 
+    def take(self, positions: np.ndarray) -> Functions:
+        """Return some of the functions."""
+        return Functions(tuple(self._texts[i] for i in positions), self._width)
+
     def __reduce__(self) -> Any:
         return Functions, (self._texts, self._width)
 
@@ -147,6 +151,22 @@ class Numbers:
             self._positions,
             self._functions,
             self._factor * factor,
+        )
+
+    def take(self, positions: np.ndarray) -> Numbers:
+        """Return the numbers at some positions."""
+        order = np.full(len(self.constant), -1)
+        order[positions] = np.arange(len(positions))
+        kept = np.flatnonzero(order[self._positions] >= 0)
+        slopes = None if self._slopes is None else self._slopes[:, positions]
+        if slopes is not None and not len(slopes.nonzero()[0]):
+            slopes = None
+        return Numbers(
+            self.constant[positions],
+            slopes,
+            order[self._positions[kept]],
+            self._functions.take(kept),
+            self._factor,
         )
 
     @property

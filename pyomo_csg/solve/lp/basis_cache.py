@@ -29,6 +29,8 @@ class Basis:
     reduced_cost : array (nonbasic,)
     hits : int
         How many cases it has answered.
+    block : int
+        Which block of a decomposed recourse it belongs to.
     """
 
     basic: np.ndarray
@@ -37,6 +39,7 @@ class Basis:
     response: np.ndarray
     reduced_cost: np.ndarray
     hits: int = 0
+    block: int = 0
 
     def basic_values(self, fixed: np.ndarray, varying: np.ndarray) -> np.ndarray:
         """Return the basic values (basic, cases) at nonbasic values."""

@@ -1,0 +1,160 @@
+"""Recourse that falls apart into independent blocks, such as one per product or region.
+
+Without the first-stage variables, blocks share no row and no column. Each is solved by itself:
+the number of bases is then a sum over blocks instead of a product, and an integer recourse
+becomes a few small programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from pyomo_csg.solve.compile.assembly import Blocks
+from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.engine import SolveContext, Troubles
+from pyomo_csg.solve.lp.basis_cache import Basis
+from pyomo_csg.solve.lp.recourse_costs import RecourseSolver, RowDuals
+
+
+def new_recourse_solver(
+    compiled: CompiledModel, context: SolveContext, known: Sequence[Basis] = ()
+) -> RecourseSolver:
+    """Return the solver of a linear or integer recourse, decomposed where that pays.
+
+    Where neither bases can be reused nor integers be separated, one program is faster.
+    """
+    whole = RecourseSolver(compiled, context, known)
+    if not (whole.caches or compiled.integer_recourse):
+        return whole
+    blocks = independent_blocks(compiled)
+    if len(blocks) < 2:
+        return whole
+    return DecomposedRecourse(compiled, context, blocks, known)
+
+
+class RecourseBlock:
+    """The columns and rows of one block, and the model restricted to them."""
+
+    def __init__(self, compiled: CompiledModel, columns: np.ndarray, rows: np.ndarray):
+        self.columns, self.rows = columns, rows
+        n1, matrix = len(compiled.first), compiled.recourse_rows
+        self._entries = np.flatnonzero(np.isin(matrix.row, rows))
+        row, column = matrix.row[self._entries], matrix.column[self._entries]
+        first = column < n1
+        place = n1 + np.searchsorted(columns, column - n1)
+        self._costs = np.concatenate([np.arange(n1), n1 + columns])
+        cost, variables = compiled.recourse_cost, compiled.recourse
+        self.compiled = replace(
+            compiled,
+            recourse=replace(
+                variables,
+                lower=variables.lower.take(columns),
+                upper=variables.upper.take(columns),
+                domain_lower=variables.domain_lower[columns],
+                domain_upper=variables.domain_upper[columns],
+                integer=variables.integer[columns],
+            ),
+            recourse_rows=replace(
+                matrix,
+                row=np.searchsorted(rows, row),
+                column=np.where(first, column, place),
+                entries=matrix.entries.take(self._entries),
+                lower=matrix.lower.take(rows),
+                upper=matrix.upper.take(rows),
+                equality=matrix.equality[rows],
+            ),
+            recourse_cost=replace(cost, linear=cost.linear.take(self._costs)),
+        )
+
+    def data(self, blocks: Blocks) -> Blocks:
+        """Return this block's part of the recourse data of outcomes."""
+        return Blocks(
+            blocks.entries[..., self._entries],
+            blocks.row_lower[..., self.rows],
+            blocks.row_upper[..., self.rows],
+            blocks.column_lower[..., self.columns],
+            blocks.column_upper[..., self.columns],
+            blocks.cost[..., self._costs],
+            blocks.constant,
+            blocks.hessian,
+        )
+
+
+def independent_blocks(compiled: CompiledModel) -> list[RecourseBlock]:
+    """Return the connected components of recourse columns and rows, in model order."""
+    n1, rows = len(compiled.first), compiled.recourse_rows
+    graph = nx.Graph()
+    graph.add_nodes_from(("column", j) for j in range(len(compiled.recourse)))
+    graph.add_nodes_from(("row", i) for i in range(len(rows)))
+    recourse = rows.column >= n1
+    graph.add_edges_from(
+        (("row", i), ("column", j))
+        for i, j in zip(
+            rows.row[recourse].tolist(),
+            (rows.column[recourse] - n1).tolist(),
+            strict=True,
+        )
+    )
+    # Columns without a row, and rows without a column, need no solver of their own.
+    parts: dict[Any, tuple[list[int], list[int]]] = {}
+    for number, component in enumerate(nx.connected_components(graph)):
+        columns = [j for kind, j in component if kind == "column"]
+        own = [i for kind, i in component if kind == "row"]
+        key = number if columns and own else ("alone", bool(columns))
+        part = parts.setdefault(key, ([], []))
+        part[0].extend(columns)
+        part[1].extend(own)
+    return [
+        RecourseBlock(compiled, np.array(sorted(c), int), np.array(sorted(r), int))
+        for c, r in parts.values()
+    ]
+
+
+class DecomposedRecourse(RecourseSolver):
+    """Costs of decisions under outcomes, as sums over independent blocks."""
+
+    def __init__(
+        self,
+        compiled: CompiledModel,
+        context: SolveContext,
+        blocks: list[RecourseBlock],
+        known: Sequence[Basis] = (),
+    ):
+        super().__init__(compiled, context)
+        self._blocks = blocks
+        self._solvers = [
+            RecourseSolver(
+                block.compiled, context, [basis for basis in known if basis.block == b]
+            )
+            for b, block in enumerate(blocks)
+        ]
+        self.caches = any(solver.caches for solver in self._solvers)
+
+    @property
+    def known(self) -> tuple[Basis, ...]:
+        """The bases of all blocks, with the number of their block."""
+        return tuple(
+            replace(basis, block=b)
+            for b, solver in enumerate(self._solvers)
+            for basis in solver.known
+        )
+
+    def _recourse_costs(
+        self, decisions: np.ndarray, blocks: Blocks, duals: RowDuals | None = None
+    ) -> tuple[np.ndarray, Troubles]:
+        total, troubles = np.zeros(len(decisions)), Troubles()
+        for block, solver in zip(self._blocks, self._solvers, strict=True):
+            own = None if duals is None else RowDuals(len(block.rows), duals.smooth)
+            costs, failed = solver._recourse_costs(decisions, block.data(blocks), own)
+            total += costs
+            for case, trouble in failed.items():
+                troubles.setdefault(case, trouble)
+            if duals is not None and own is not None:
+                duals.rows[:, block.rows] = own.rows
+                duals.smooth = own.smooth
+        return total, troubles

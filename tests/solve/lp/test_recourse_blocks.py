@@ -1,0 +1,104 @@
+"""A recourse that falls apart into blocks costs what it costs as a whole."""
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+
+import pyomo_csg as csg
+from models import cep1
+from pyomo_csg.solve.compile.compiler import compile_model
+from pyomo_csg.solve.engine import SolveContext
+from pyomo_csg.solve.lp.recourse_blocks import (
+    DecomposedRecourse,
+    independent_blocks,
+    new_recourse_solver,
+)
+from pyomo_csg.solve.lp.recourse_costs import RecourseSolver
+
+
+def products(count, whole=False):
+    """Return stocks of products under one budget; sales and returns of each are apart."""
+    m = pyo.ConcreteModel(name="products")
+    items = range(count)
+    m.demand = pyo.Param(items, initialize=10.0, mutable=True)
+    m.rate = pyo.Param(initialize=0.0, mutable=True)
+    m.stock = pyo.Var(items, bounds=(0, 30))
+    kind = pyo.NonNegativeIntegers if whole else pyo.NonNegativeReals
+    m.sold = pyo.Var(items, domain=kind)
+    m.back = pyo.Var(items, bounds=(0, None))
+    m.tip = pyo.Var(bounds=(0, 1))  # in no constraint
+    m.budget = pyo.Constraint(expr=sum(m.stock[i] for i in items) <= 15 * count)
+    m.most = pyo.Constraint(items, rule=lambda m, i: m.sold[i] <= m.demand[i])
+    m.flow = pyo.Constraint(
+        items, rule=lambda m, i: m.sold[i] + m.back[i] <= m.stock[i]
+    )
+    m.least = pyo.Constraint(expr=m.stock[0] >= m.rate)  # in no recourse variable
+    cost = sum(2 * m.stock[i] - (3 + i % 3) * m.sold[i] - m.back[i] for i in items)
+    m.cost = pyo.Objective(expr=cost - m.tip)
+    csg.annotate(m, first_stage_variables=m.stock, uncertain_params=[m.demand, m.rate])
+    return m
+
+
+def cases(count, n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    rates = rng.uniform(0, 9, (n, 1))
+    return rng.uniform(5, 15, (n, count)), np.hstack(
+        [rng.uniform(2, 20, (n, count)), rates]
+    )
+
+
+def test_each_product_is_a_block():
+    blocks = independent_blocks(compile_model(csg.TwoStageModel(products(20))))
+    sizes = sorted((len(b.columns), len(b.rows)) for b in blocks)
+    assert sizes == [(0, 1), (1, 0), *[(2, 2)] * 20]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_costs_and_slopes_are_those_of_the_whole(whole):
+    compiled = compile_model(csg.TwoStageModel(products(4, whole)))
+    decisions, outcomes = cases(4)
+    one = RecourseSolver(compiled, SolveContext())
+    many = new_recourse_solver(compiled, SolveContext())
+    assert isinstance(many, DecomposedRecourse)
+    expected, failed = one.costs(decisions, outcomes)
+    costs, failed_too = many.costs(decisions, outcomes)
+    assert costs == pytest.approx(expected, rel=1e-12, nan_ok=True)
+    assert set(failed) == set(failed_too)
+    assert 0 < len(failed) < 100  # where the first stock is below the rate
+    smooth = np.ones(len(costs), bool)
+    first, second = (s.gradients(decisions, outcomes, smooth) for s in (one, many))
+    known = np.isfinite(costs)
+    assert second[1][known] == pytest.approx(first[1][known])
+    assert (first[2] == second[2])[known].all()
+
+
+def test_bases_are_a_sum_not_a_product():
+    compiled = compile_model(csg.TwoStageModel(products(20)))
+    context = SolveContext()
+    solver = new_recourse_solver(compiled, context)
+    solver.costs(*cases(20, 400))
+    assert context.stats.solves <= 20 * 6
+    assert len(solver.known) == context.stats.solves
+    again = SolveContext()
+    new_recourse_solver(compiled, again, solver.known).costs(*cases(20, 400, seed=1))
+    assert again.stats.solves <= 10
+    alone = SolveContext()
+    RecourseSolver(compiled, alone).costs(*cases(20, 400))
+    assert alone.stats.solves > context.stats.solves
+
+
+def test_uncertain_rows_are_not_decomposed():
+    m = products(3)
+    m.flow[1].set_value(m.sold[1] + m.rate * m.back[1] <= m.stock[1])
+    m.flow[0].set_value(m.sold[0] + m.rate * m.back[0] <= m.stock[0])
+    m.flow[2].set_value(m.sold[2] + m.rate * m.back[2] <= m.stock[2])
+    compiled = compile_model(csg.TwoStageModel(m))
+    assert not isinstance(
+        new_recourse_solver(compiled, SolveContext()), DecomposedRecourse
+    )
+
+
+def test_the_summary_counts_the_blocks():
+    lines = [line.split() for line in str(csg.TwoStageModel(products(20))).splitlines()]
+    assert ["blocks", "0", "20"] in lines
+    assert "blocks" not in str(csg.TwoStageModel(cep1.build()))
