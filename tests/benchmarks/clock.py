@@ -13,7 +13,7 @@ from collections import Counter
 import highspy
 
 from pyomo_csg.learn import trainer
-from pyomo_csg.learn.selection import fold_samplers, registry
+from pyomo_csg.learn.selection import folds, registry
 from pyomo_csg.solve.oracle import Oracle
 
 _OTHER_CALLS = (
@@ -58,7 +58,7 @@ class Clock:
             self._door(highspy.Highs, name, CALLS)
         self._door(trainer, "_descend", TORCH)
         self._door(Oracle, "_run", OURS)
-        for module in (fold_samplers, registry):
+        for module in (folds, registry):
             self._door(module, "forest_weights", FORESTS)
         self._start = time.process_time()
         return self

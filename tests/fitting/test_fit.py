@@ -319,26 +319,20 @@ def test_who_maximises_a_profit_learns_as_who_minimises_a_cost(pairs, fitted):
     )
 
 
-@pytest.mark.parametrize("build", [ZOO["quadratic"], cost_only])
-def test_without_a_gradient_loss_nets_are_followed(build):
+def test_without_a_gradient_loss_nets_are_followed():
     rng = np.random.default_rng(0)
-    history = rng.normal(size=(20, 2)), scenarios(build(), 20)
+    history = rng.normal(size=(20, 2)), scenarios(cost_only(), 20)
 
-    policy = fit(history, build())
+    policy = fit(history, cost_only())
 
     assert "Loss-Net 0.3" in policy.report()
     assert "direct" not in policy.report()
     assert np.isfinite(policy.decide([0.0, 0.0]).value)
 
 
-def test_direct_says_that_a_quadratic_model_has_no_gradient():
-    history = np.zeros((20, 2)), scenarios(ZOO["quadratic"](), 20)
-
-    with pytest.raises(csg.ModelError, match="its objective is quadratic"):
-        fit(history, ZOO["quadratic"](), method="direct")
-
-
-@pytest.mark.parametrize("name", ["integers", "nonlinear_data", "farmer"])
+@pytest.mark.parametrize(
+    "name", ["integers", "nonlinear_data", "farmer", "quadratic", "cross_products"]
+)
 @pytest.mark.parametrize("method", ["auto", "direct"])
 def test_models_of_the_zoo_are_fitted(name, method):
     rng = np.random.default_rng(0)

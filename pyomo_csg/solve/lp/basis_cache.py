@@ -47,10 +47,16 @@ class Basis:
         values += (self.response[:, : len(fixed)] @ fixed)[:, None]
         return np.asarray(values)
 
-    def rounding(self, fixed: np.ndarray, varying: np.ndarray) -> np.ndarray:
-        """Return the allowed violation of basic bounds (basic, cases)."""
+    def rounding(
+        self, fixed: np.ndarray, sizes: np.ndarray, own: np.ndarray
+    ) -> np.ndarray:
+        """Return the allowed violation of basic bounds (basic, cases).
+
+        ``sizes`` (nonbasic, cases) are those of the terms that varying bounds consist of,
+        ``own`` (basic, cases) those of the basic bounds.
+        """
         # Relative to the terms: in small units, an absolute tolerance would be large.
-        terms = np.abs(self.response[:, len(fixed) :]) @ np.abs(varying)
+        terms = own + np.abs(self.response[:, len(fixed) :]) @ sizes
         terms += (np.abs(self.response[:, : len(fixed)]) @ np.abs(fixed))[:, None]
         return np.asarray(np.minimum(_FEASIBILITY, _ROUNDING * terms))
 
@@ -64,13 +70,17 @@ class CaseBounds:
         Bounds of the first places, where all cases share them.
     varying : tuple of arrays (places, cases)
         Bounds of the other places.
+    shift : array (rows, cases)
+        What was subtracted from the bounds of the last places, the rows.
     """
 
     def __init__(
         self,
         fixed: tuple[np.ndarray, np.ndarray],
         varying: tuple[np.ndarray, np.ndarray],
+        shift: np.ndarray,
     ):
+        self._shift = shift
         self._count = len(fixed[0])
         self._bounds = fixed, varying
         self._sometimes_finite = [
@@ -107,13 +117,27 @@ class CaseBounds:
             )
             fits &= violation <= 0
             if len(doubtful):
-                slack = basis.rounding(fixed, varying[:, doubtful])
+                shift = self._shift[:, cases[doubtful]]
+                places = basis.nonbasic[len(fixed) :]
+                sizes = np.abs(varying[:, doubtful]) + self._sizes(places, shift)
+                slack = basis.rounding(fixed, sizes, self._sizes(basis.basic, shift))
                 violation = self._violation(
                     basis, cases[doubtful], values[:, doubtful], slack
                 )
                 fits[doubtful] = violation <= 0
         cost, first = basis.reduced_cost, len(fixed)
         return fits, (cost[first:] @ varying)[fits] + cost[:first] @ fixed
+
+    def _sizes(self, places: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        """Return the sizes of what rows' bounds (places, cases) are differences of.
+
+        A bound of zero that is a difference of large numbers has their rounding.
+        """
+        rows = places - self._count - len(self._bounds[1][0]) + len(shift)
+        # The bound before it was shifted is as large as the shift.
+        return np.where(
+            (rows >= 0)[:, None], 2 * np.abs(shift[np.maximum(rows, 0)]), 0.0
+        )
 
     def _violation(
         self, basis: Basis, cases: np.ndarray, values: np.ndarray, slack: Any = None

@@ -312,10 +312,10 @@ class RecourseSolver:
             np.ascontiguousarray((blocks.row_upper - shift).T),
         )
         if self._compiled.recourse.certain:
-            return CaseBounds((columns[0][0], columns[1][0]), rows)
+            return CaseBounds((columns[0][0], columns[1][0]), rows, shift.T)
         nothing = np.zeros(0)
         both = [np.concatenate([c.T, r]) for c, r in zip(columns, rows, strict=True)]
-        return CaseBounds((nothing, nothing), (both[0], both[1]))
+        return CaseBounds((nothing, nothing), (both[0], both[1]), shift.T)
 
     def _apply(
         self,
