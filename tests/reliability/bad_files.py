@@ -31,7 +31,7 @@ SOURCES = {
     "a number": (lambda s: 3, "'3' cannot", "give the name of a file"),
     "nothing": (lambda s: s.folder / "none.csg", "none.csg'", "no such file"),
     "a folder": (lambda s: s.folder / "folder", "folder'", "no such file"),
-    "a model": (lambda s: s.folder / "model.py", "model.py'", "pass"),
+    "a model": (lambda s: s.folder / "model.py", "model.py'", ""),
     "a NUL": (lambda s: "a\0b", "x00b", "give the name of a file"),
     "a device": (lambda s: os.devnull, os.devnull, "no such file"),
 }

@@ -125,9 +125,11 @@ class LinearSolver:
             duals = self._rescaled.certify_many(stack, x, row_duals, buffer.troubles)
         else:
             self._rescaled.repair(stack, x, row_duals, buffer.troubles)
-        values = stack.values_of(x)
+        values, n1 = stack.values_of(x), self.layout.n1
+        # A solver's decision may miss a bound by rounding; its recourse would notice.
+        bounds = stack.column_lower[..., :n1], stack.column_upper[..., :n1]
         return LinearSolved(
-            x[:, : self.layout.n1],
+            np.clip(x[:, :n1], *bounds),
             values,
             values,
             np.zeros(len(x), bool) if duals is None else is_unique(duals),
