@@ -1,5 +1,6 @@
-"""Exchange models with other packages: mpi-sppy."""
+"""Exchange models with other packages and files: mpi-sppy, SMPS."""
 
 from pyomo_csg.interop.mpisppy_reader import from_mpisppy
+from pyomo_csg.interop.smps import SmpsProblem, read_smps
 
-__all__ = ["from_mpisppy"]
+__all__ = ["SmpsProblem", "from_mpisppy", "read_smps"]
