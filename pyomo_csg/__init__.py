@@ -11,7 +11,7 @@ from pyomo_csg.errors import (
     ModelError,
     SolveError,
 )
-from pyomo_csg.interop import from_mpisppy
+from pyomo_csg.interop import SmpsProblem, from_mpisppy, read_smps, write_smps
 from pyomo_csg.stages import TwoStageModel, annotate
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ __all__ = [
     "Oracle",
     "Policy",
     "ScenarioGenerator",
+    "SmpsProblem",
     "Solution",
     "SolveError",
     "TwoStageModel",
@@ -52,6 +53,8 @@ __all__ = [
     "from_mpisppy",
     "guarantees",
     "load",
+    "read_smps",
+    "write_smps",
 ]
 
 # Imported when they are first asked for: torch and scikit-learn take seconds.
