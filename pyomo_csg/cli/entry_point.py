@@ -66,6 +66,12 @@ def _demo(given: Any) -> int:
     return demo(given, lambda arguments: _run(arguments, given))
 
 
+def _solve(given: Any) -> int:
+    from pyomo_csg.cli.smps_command import solve
+
+    return solve(given)
+
+
 def _run(arguments: Sequence[str], given: Any) -> int:
     """Run another command on behalf of one."""
     inner = parse_arguments(_COMMANDS, arguments)
@@ -78,6 +84,7 @@ _COMMANDS: dict[str, Command] = {
         name: _command(name)
         for name in ("check", "fit", "decide", "evaluate", "report")
     },
+    "solve": _solve,
     "demo": _demo,
 }
 

@@ -18,6 +18,7 @@ from pyomo.core.base.PyomoModel import AbstractModel
 from pyomo.core.base.var import Var
 
 from pyomo_csg.errors import AnnotationError, ModelError, shortlist
+from pyomo_csg.interop.smps import is_smps_file, read_smps
 from pyomo_csg.stages import annotate
 from pyomo_csg.stages.annotation import check_constructed, is_annotated
 
@@ -37,7 +38,8 @@ def load_model(
     """Execute a Python file and return its model.
 
     That is what build() returns, or Pyomo's pyomo_create_model(), or the object model.
-    Of an AbstractModel it is the instance, if that needs no other data.
+    Of an AbstractModel it is the instance, if that needs no other data. A file of SMPS
+    (.cor, .tim or .sto) is read, not executed.
 
     Parameters
     ----------
@@ -58,6 +60,8 @@ def load_model(
     path = Path(path)
     if not path.is_file():
         raise _refusal(path, "there is no such file")
+    if is_smps_file(path):
+        return read_smps(path).model
     with _its_folder_known(path), redirect_stdout(sys.stderr):
         with _complaining(path):
             model = _found(runpy.run_path(str(path), run_name=_NAME))

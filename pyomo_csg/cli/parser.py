@@ -47,6 +47,20 @@ examples:
   pyomo-csg check model.py
   pyomo-csg check model.py history.csv
   pyomo-csg check model.py --first-stage 'order*' --uncertain demand
+  pyomo-csg check lands.cor
+
+A problem in SMPS files (.cor, .tim, .sto) is read, not executed.
+"""
+_SOLVE = """\
+solve a problem in SMPS files on all its scenarios, or on a sample of them
+
+Give one of the three files, with the other two beside it. If the problem has no more
+scenarios than --scenarios, all are taken, with their probabilities; otherwise that many
+are drawn.
+
+examples:
+  pyomo-csg solve lands.cor
+  pyomo-csg solve ssn.cor --scenarios 200 --seed 1
 """
 _FIT = f"""\
 learn a policy from a table of contexts and what then happened
@@ -164,6 +178,7 @@ def _parsers() -> dict[str, argparse.ArgumentParser]:
         return found[name]
 
     _add_check(add("check", _CHECK, _model(), _annotation(), _solving()))
+    _add_solve(add("solve", _SOLVE, _solving()))
     _add_fit(add("fit", _FIT, _model(), _annotation(), _solving()))
     kept = _policy_model(), _annotation(), _solving()
     _add_decide(add("decide", _DECIDE, *kept))
@@ -257,6 +272,14 @@ def _add_check(parser: Any) -> None:
         help="where to write the program of the model's own data, if it cannot be "
         "solved, such as own.lp",
     )
+
+
+def _add_solve(parser: Any) -> None:
+    parser.add_argument("model", help="a file of SMPS: .cor, .tim or .sto")
+    parser.add_argument(
+        "--scenarios", type=int, default=1000, help="at most (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
 
 
 def _add_fit(parser: Any) -> None:

@@ -187,14 +187,20 @@ def is_smps_file(path: PathLike) -> bool:
     return Path(path).suffix.lower() in sum(ENDINGS.values(), ())
 
 
-def _locate(path: PathLike, time: PathLike | None, stoch: PathLike | None) -> list[Path]:
+def _locate(
+    path: PathLike, time: PathLike | None, stoch: PathLike | None
+) -> list[Path]:
     for value in (path, time, stoch):
         if value is not None and not isinstance(value, str | os.PathLike):
             found = "it is not a path; give the name of a file"
             raise DataError(f"{value!r:.80} cannot be read", [found])
     if (time is None) != (stoch is None):
-        found = f"only the {'stoch' if time is None else 'time'} file was given beside it"
-        raise DataError(f"'{path}' cannot be read", [f"{found}; give all three, or one"])
+        found = (
+            f"only the {'stoch' if time is None else 'time'} file was given beside it"
+        )
+        raise DataError(
+            f"'{path}' cannot be read", [f"{found}; give all three, or one"]
+        )
     if time is not None and stoch is not None:
         return [Path(path), Path(time), Path(stoch)]
     stem = Path(path)
@@ -212,7 +218,9 @@ def _beside(stem: Path, given: Path, kind: str, endings: Sequence[str]) -> Path:
     for place in tried:
         if place.is_file():
             return place
-    found = f"there is no {kind} file '{tried[0]}'; put it there, or give all three paths"
+    found = (
+        f"there is no {kind} file '{tried[0]}'; put it there, or give all three paths"
+    )
     raise DataError(f"'{given}' cannot be read", [found])
 
 

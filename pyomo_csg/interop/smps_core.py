@@ -195,7 +195,9 @@ class _CoreReader:
         if kind not in ("INTORG", "INTEND"):
             raise record.error(f"the marker '{kind}' was found; write INTORG or INTEND")
         if (kind == "INTORG") == self._inside_markers:
-            found = "begins integers that have begun" if kind == "INTORG" else "ends none"
+            found = (
+                "begins integers that have begun" if kind == "INTORG" else "ends none"
+            )
             raise record.error(f"the marker {kind} {found}; remove it")
         self._inside_markers = kind == "INTORG"
 
@@ -302,7 +304,10 @@ def split_bound(
         raise record.error(f"{found}; write one of {known}")
     has_value = kind in VALUED_BOUNDS
     if len(rest) == 1 + has_value or (
-        not has_value and len(rest) == 2 and rest[0] in columns and rest[1] not in columns
+        not has_value
+        and len(rest) == 2
+        and rest[0] in columns
+        and rest[1] not in columns
     ):
         rest = ["", *rest]
     if len(rest) < 2 + has_value:

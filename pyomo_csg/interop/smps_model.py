@@ -42,12 +42,12 @@ def _add_params(model: Any, core: Core, stoch: Stoch) -> dict[Entry, Any]:
         entries = [entry for entry in stoch.entries if entry.param == name]
         if not entries:
             continue
-        values = {entry.index: _finite(core_value(core, entry)) for entry in entries}
+        values = {entry.key: _finite(core_value(core, entry)) for entry in entries}
         param = pyo.Param(
             list(values), initialize=values, within=pyo.Reals, mutable=True
         )
         model.add_component(name, param)
-        found.update({entry: param[entry.index] for entry in entries})
+        found.update({entry: param[entry.key] for entry in entries})
     return found
 
 
@@ -85,7 +85,7 @@ def _add_rows(
                 terms[row][column] = value
     for entry, param in uncertain.items():
         if entry.param == "matrix":
-            row, column = entry.index
+            row, column = entry.key[0], entry.key[1]
             terms[row][column] = param
     anything = next(iter(variables))  # what a row without entries multiplies by 0
     model.rows = pyo.Constraint(list(core.rows))

@@ -109,13 +109,8 @@ def records(
         if words:
             label = bool(line[1:3].strip()) and not line[3:4].strip()
             yield Record(path, number, section, words, False, label)
-    raise DataError(
-        f"'{path}' cannot be read",
-        [
-            f"line {len(lines)}, section {section or 'none'}: the file ends without "
-            "ENDATA; if it is complete, add that line"
-        ],
-    )
+    found = "the file ends without ENDATA; if it is complete, add that line"
+    raise line_error(path, len(lines), section, found)
 
 
 def needs_fixed_format(lines: Sequence[str]) -> bool:

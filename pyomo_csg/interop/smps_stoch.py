@@ -32,10 +32,10 @@ _RHS_NAMES = ("RHS", "RIGHT")
 
 
 class Entry(NamedTuple):
-    """An uncertain number: its Param (rhs, matrix, cost, lower, upper) and index."""
+    """An uncertain number: its Param (rhs, matrix, cost, lower, upper) and key."""
 
     param: str
-    index: str | tuple[str, str]
+    key: str | tuple[str, str]
 
 
 @dataclass
@@ -60,13 +60,13 @@ def read_stoch(path: str | Path, core: Core, periods: Periods) -> Stoch:
 def core_value(core: Core, entry: Entry) -> float:
     """Return the value that an uncertain number has in the core file."""
     if entry.param == "rhs":
-        return core.rhs.get(str(entry.index), 0.0)
+        return core.rhs.get(str(entry.key), 0.0)
     if entry.param == "matrix":
-        row, column = entry.index
+        row, column = entry.key[0], entry.key[1]
         return core.columns[column].get(row, 0.0)
     if entry.param == "cost":
-        return core.columns[str(entry.index)].get(core.objective, 0.0)
-    low, high = core.bounds(str(entry.index))
+        return core.columns[str(entry.key)].get(core.objective, 0.0)
+    low, high = core.bounds(str(entry.key))
     return low if entry.param == "lower" else high
 
 
@@ -107,7 +107,9 @@ class _StochReader:
             else:
                 self._take_values(record)
         else:
-            found = f"'{' '.join(record.words)}' stands above INDEP, BLOCKS or SCENARIOS"
+            found = (
+                f"'{' '.join(record.words)}' stands above INDEP, BLOCKS or SCENARIOS"
+            )
             raise record.error(f"{found}; add that line")
 
     def _take_header(self, record: Record) -> None:
@@ -164,9 +166,7 @@ class _StochReader:
         own = core_value(self._core, entry)
         scale = own if self._mode == "MULTIPLY" else 1.0
         shift = own if self._mode == "ADD" else 0.0
-        self._continuous[entry] = Continuous(
-            [], self._kind, (one, other), scale, shift
-        )
+        self._continuous[entry] = Continuous([], self._kind, (one, other), scale, shift)
 
     def _split_independent(self, record: Record) -> tuple[list[str], list[str]]:
         """Return the words that name an entry, and its two numbers; the period may lack."""
@@ -228,7 +228,9 @@ class _StochReader:
     def _take_values(self, record: Record) -> None:
         code = "BL" if record.section == "BLOCKS" else "SC"
         if self._current is None:
-            found = f"'{' '.join(record.words)}' was found; write a line {code} above it"
+            found = (
+                f"'{' '.join(record.words)}' was found; write a line {code} above it"
+            )
             raise record.error(found)
         words = record.words
         if self._is_bound(record):
@@ -271,8 +273,10 @@ class _StochReader:
             return Entry(side, column)
         column, row = names
         if row not in core.rows and row != core.objective:
-            what = "is ignored: it is not the first N row" if row in core.ignored else (
-                f"is not in '{core.path.name}'"
+            what = (
+                "is ignored: it is not the first N row"
+                if row in core.ignored
+                else (f"is not in '{core.path.name}'")
             )
             raise record.error(f"the row '{row}' {what}; correct the name")
         if row in self._periods.first_rows:
@@ -294,7 +298,9 @@ class _StochReader:
 
     def _check_finite(self, record: Record, entry: Entry) -> None:
         if self._mode != "REPLACE" and not np.isfinite(core_value(self._core, entry)):
-            found = f"{_named(entry)} is infinite in the core, and the mode {self._mode}"
+            found = (
+                f"{_named(entry)} is infinite in the core, and the mode {self._mode}"
+            )
             raise record.error(f"{found}; give it a finite bound there")
 
     def _check_period(self, record: Record, name: str, first: bool = False) -> None:
@@ -376,5 +382,5 @@ def _entries(outcomes: list[_Realization]) -> list[Entry]:
 
 
 def _named(entry: Entry) -> str:
-    index = ", ".join(entry.index) if isinstance(entry.index, tuple) else entry.index
+    index = ", ".join(entry.key) if isinstance(entry.key, tuple) else entry.key
     return f"{entry.param}[{index}]"

@@ -181,12 +181,15 @@ class _Tabulator:
         if not table.uncertain:
             self._keep_one(table, everything)
 
-    def _keep_one(self, table: LinearTable, everything: list[dict[Entry, float]]) -> None:
+    def _keep_one(
+        self, table: LinearTable, everything: list[dict[Entry, float]]
+    ) -> None:
         """Write one number even if all scenarios equal the core: files need some."""
         entry = next(
             entry
             for entry in everything[0]
-            if entry[0] != "rhs" or entry[1] not in list(table.kinds)[: table.first_rows]
+            if entry[0] != "rhs"
+            or entry[1] not in list(table.kinds)[: table.first_rows]
         )
         table.uncertain[entry] = [found[entry] for found in everything]
 

@@ -74,9 +74,7 @@ def write_smps(
     two_stage = TwoStageModel(model)
     problems = Problems(f"Cannot write '{model.name}' as SMPS")
     values = problems.check("scenarios", scenario_array, two_stage, scenarios)
-    chances = None
-    if values is not None:
-        chances = problems.check("weights", weight_vector, weights, values)
+    chances = problems.check("weights", weight_vector, weights, values)
     if not is_one_of(section, _SECTIONS):
         problems.add(f"section is {section!r:.80}; give 'scenarios' or 'blocks'")
     problems.raise_any()
@@ -98,7 +96,9 @@ def _files(path: str | os.PathLike[str]) -> tuple[Path, Path, Path]:
         raise DataError(f"'{path!r:.80}' cannot be written", [found])
     stem = Path(path)
     stem = stem.with_suffix("") if is_smps_file(stem) else stem
-    core, time, stoch = (stem.with_name(stem.name + e) for e in (".cor", ".tim", ".sto"))
+    core, time, stoch = (
+        stem.with_name(stem.name + e) for e in (".cor", ".tim", ".sto")
+    )
     return core, time, stoch
 
 
