@@ -182,8 +182,8 @@ def test_bounds_and_integers_are_as_highs_reads_them(tmp_path):
     entries += ["    M  'MARKER'  'INTORG'"]
     entries += [f"    {n}  OBJ  1.0  ROW  1.0" for n in names[8:]]
     entries += ["    M  'MARKER'  'INTEND'"]
-    bounds = [" LO B A 4", " UP B B 5", " FX B C 6", " FR B D", " MI B E", " PL B F"]
-    bounds += [" BV B G", " LI B H 7", " UP B I 8", " UP B J 1e30"]
+    bounds = [" LO BND A 4", " UP BND B 5", " FX BND C 6", " FR BND D", " MI BND E", " PL BND F"]
+    bounds += [" BV BND G", " LI BND H 7", " UP BND I 8", " UP BND J 1e30"]
     lines = ["NAME b", "ROWS", " N OBJ", " L ROW", "COLUMNS", *entries, "RHS"]
     lines += [" RHS ROW 50", "BOUNDS", *bounds, "ENDATA", ""]
     time = "TIME b\nPERIODS\n A OBJ P1\n B ROW P2\nENDATA\n"
