@@ -53,7 +53,9 @@ def appsi_seconds(model, values, weights):
 
 def plain_seconds(path, column, named, weights):
     """Build the extensive form from arrays and solve it by highspy."""
-    value, seconds = timed(lambda: optimum(extensive_form(path, column, named, weights)))
+    value, seconds = timed(
+        lambda: optimum(extensive_form(path, column, named, weights))
+    )
     return value, seconds
 
 

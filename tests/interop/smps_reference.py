@@ -18,7 +18,9 @@ def read_core(path):
         copy = Path(folder) / "core.mps"
         text = Path(path).read_text("latin-1")
         # HiGHS refuses the names that some files have beside the header RHS.
-        copy.write_text(re.sub(r"^(RHS|RANGES|BOUNDS)[ \t]+\S.*$", r"\1", text, flags=re.M))
+        copy.write_text(
+            re.sub(r"^(RHS|RANGES|BOUNDS)[ \t]+\S.*$", r"\1", text, flags=re.MULTILINE)
+        )
         highs = highspy.Highs()
         highs.setOptionValue("output_flag", False)
         assert highs.readModel(str(copy)) != highspy.HighsStatus.kError

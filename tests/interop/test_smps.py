@@ -97,7 +97,10 @@ def test_a_stem_or_any_of_the_three_files_names_a_problem(tmp_path, name):
 
 def test_three_paths_name_a_problem(tmp_path):
     stem = write(tmp_path)
-    moved = [Path(f"{stem}{e}").rename(tmp_path / f"f{e[1]}") for e in (".cor", ".tim", ".sto")]
+    moved = [
+        Path(f"{stem}{e}").rename(tmp_path / f"f{e[1]}")
+        for e in (".cor", ".tim", ".sto")
+    ]
 
     assert csg.read_smps(*moved).scenario_count == 4
 
@@ -182,7 +185,14 @@ def test_bounds_and_integers_are_as_highs_reads_them(tmp_path):
     entries += ["    M  'MARKER'  'INTORG'"]
     entries += [f"    {n}  OBJ  1.0  ROW  1.0" for n in names[8:]]
     entries += ["    M  'MARKER'  'INTEND'"]
-    bounds = [" LO BND A 4", " UP BND B 5", " FX BND C 6", " FR BND D", " MI BND E", " PL BND F"]
+    bounds = [
+        " LO BND A 4",
+        " UP BND B 5",
+        " FX BND C 6",
+        " FR BND D",
+        " MI BND E",
+        " PL BND F",
+    ]
     bounds += [" BV BND G", " LI BND H 7", " UP BND I 8", " UP BND J 1e30"]
     lines = ["NAME b", "ROWS", " N OBJ", " L ROW", "COLUMNS", *entries, "RHS"]
     lines += [" RHS ROW 50", "BOUNDS", *bounds, "ENDATA", ""]
@@ -223,7 +233,12 @@ def test_a_maximized_core_is_maximized(tmp_path):
 
 FAULTS = [
     ("cor", " UP BND", " XX BND", "line 22, section BOUNDS: the bound type 'XX'"),
-    ("cor", " UP BND       Z         ", " UP BND       Q         ", "column 'Q' is not"),
+    (
+        "cor",
+        " UP BND       Z         ",
+        " UP BND       Q         ",
+        "column 'Q' is not",
+    ),
     ("cor", "RHS       CAP", "RHS       CUP", "line 17, section RHS: the row 'CUP'"),
     ("cor", "9.0  ", "nine ", "line 15, section COLUMNS: 'nine' stands where a number"),
     ("cor", " G  DEM", " H  DEM", "line 8, section ROWS: 'H DEM' was found"),
@@ -231,7 +246,12 @@ FAULTS = [
     ("cor", "ENDATA\n", "", "the file ends without ENDATA"),
     ("cor", "RANGES", "QUADOBJ", "section QUADOBJ: the section QUADOBJ was found"),
     ("cor", "    Y         DEM", "    Y         USE", "two entries in row 'USE'"),
-    ("tim", "    Y         USE", "    W         USE", "line 4, section PERIODS: the col"),
+    (
+        "tim",
+        "    Y         USE",
+        "    W         USE",
+        "line 4, section PERIODS: the col",
+    ),
     ("tim", "    Y         USE                      P2\n", "", "1 periods were found"),
     ("tim", "ENDATA", "    Z         DEM     P3\nENDATA", "3 periods were found"),
     ("sto", "DISCRETE", "STRANGE", "line 2, section INDEP: 'STRANGE' was found"),
@@ -239,7 +259,12 @@ FAULTS = [
     ("sto", "INDEP  ", "NODES  ", "line 2, section NODES: the section NODES was found"),
     ("sto", "0.75", "0.5", r"the probabilities of rhs\[DEM\] sum to 0.75"),
     ("sto", "0.75", "-1", "line 4, section INDEP: the probability is -1"),
-    ("sto", "DEM       6", "DUM       6", "line 4, section INDEP: the row 'DUM' is not"),
+    (
+        "sto",
+        "DEM       6",
+        "DUM       6",
+        "line 4, section INDEP: the row 'DUM' is not",
+    ),
     ("sto", "DEM       6", "CAP       6", "row 'CAP' belongs to the first period"),
     ("sto", "    RHS       DEM       6", "    W     DEM       6", "the column 'W' is"),
     ("sto", "6.0            P2", "6.0            P9", "the period 'P9' was found"),
@@ -285,7 +310,9 @@ def test_what_was_written_has_the_same_value_when_read(tmp_path, name, section):
 def awkward():
     """Return an integer model with every kind of uncertain number, maximized."""
     m = pyo.ConcreteModel("an awkward one")
-    m.w = pyo.Param(range(6), mutable=True, initialize=dict(enumerate([1, 2, 3, 4, 5, 6])))
+    m.w = pyo.Param(
+        range(6), mutable=True, initialize=dict(enumerate([1, 2, 3, 4, 5, 6]))
+    )
     m.RHS = pyo.Var(within=pyo.Integers, bounds=(-3, m.w[0] + 5))
     m.x = pyo.Var(["a b", "c"], bounds=(0, 4))
     m.z = pyo.Var([1, 2], bounds=(-5, m.w[1]))
