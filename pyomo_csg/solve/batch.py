@@ -88,10 +88,10 @@ class Recipe:
         """Build the engine."""
         if self.compiled is not None:
             return HighsEngine(self.compiled, self.options, self.bases, self.known)
-        from pyomo_csg.solve.pyomo_solvers.appsi_engine import AppsiEngine
+        from pyomo_csg.solve.pyomo_solvers.pyomo_engine import PyomoEngine
 
         assert self.model is not None
-        return AppsiEngine(pickle.loads(self.model), self.solver, self.options)
+        return PyomoEngine(pickle.loads(self.model), self.solver, self.options)
 
     def fresh_engine(self) -> Engine:
         """Build an engine whose answers owe nothing, to the last bit, to earlier cases."""
@@ -166,7 +166,7 @@ class Batch:
     executor : Executor, optional
         Anything with the interface of ``concurrent.futures``.
     workers : int
-        How many threads, or processes for appsi's solvers, to use without an executor.
+        How many threads, or processes for Pyomo's solvers, to use without an executor.
     """
 
     def __init__(self, recipe: Recipe, executor: Executor | None, workers: int):

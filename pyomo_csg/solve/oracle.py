@@ -372,7 +372,7 @@ class Oracle:
             if "mip_abs_gap" in checked:  # in the model's units
                 checked["mip_abs_gap"] *= self._compiled.cost_scale
             return Recipe(solver, checked, self._compiled)
-        from pyomo_csg.solve.pyomo_solvers.appsi_solvers import SolverKind
+        from pyomo_csg.solve.pyomo_solvers.solver_kinds import SolverKind
 
         SolverKind(solver, options)  # raises if it is not available
         model = cloudpickle.dumps(self.two_stage.model)

@@ -20,7 +20,7 @@ from models import cep1, cvar_portfolio, mnv, newsvendor, sslp
 from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import SolveContext
 from pyomo_csg.solve.lp.recourse_costs import RecourseSolver
-from pyomo_csg.solve.pyomo_solvers.appsi_engine import AppsiSolver
+from pyomo_csg.solve.pyomo_solvers.pyomo_engine import PyomoSolver
 from tests.benchmarks.clock import CALLS, OURS, RUN, Clock
 
 
@@ -80,7 +80,7 @@ def beside_appsi(module, k, n, blocks=6):
     """
     model = module.build()
     zetas, omegas = pairs(module, n + 10, k)
-    ours, theirs = csg.Oracle(model), AppsiSolver(model, "appsi_highs", {"threads": 1})
+    ours, theirs = csg.Oracle(model), PyomoSolver(model, "appsi_highs", {"threads": 1})
     weights = np.full(k, 1 / k)
     ours.loss(zetas[n:], omegas[n:], progress=False)
     theirs.loss(zetas[-1], weights, omegas[-1])
@@ -152,7 +152,7 @@ def against_gurobi():
     for k, n in ((1, 20), (3, 20), (5, 12), (10, 6)):
         zetas, omegas = pairs(mnv, n + 1, k, noise=0.0)
         ours = csg.Oracle(model)
-        theirs = AppsiSolver(model, "appsi_gurobi", {"Threads": 1})
+        theirs = PyomoSolver(model, "appsi_gurobi", {"Threads": 1})
         weights = np.full(k, 1 / k)
         ours.loss(zetas[n:], omegas[n:], progress=False)
         theirs.loss(zetas[n], weights, omegas[n])

@@ -8,7 +8,7 @@ from pyomo.contrib.appsi.base import SolverFactory
 import pyomo_csg as csg
 from models import mnv, newsvendor
 from pyomo_csg.solve.engine import SolverTrouble
-from pyomo_csg.solve.pyomo_solvers.appsi_engine import AppsiSolver
+from pyomo_csg.solve.pyomo_solvers.pyomo_engine import PyomoSolver
 from tests.solving import objective_of, solve, transform
 from tests.zoo import ZOO, integers, quadratic, scenarios, sos_piecewise
 
@@ -93,7 +93,7 @@ def indifferent():
 @pytest.mark.parametrize("name", LINEAR)
 def test_case_after_case_agrees_with_programs_built_for_the_case(name):
     model = ZOO[name]()
-    engine = AppsiSolver(model)
+    engine = PyomoSolver(model)
     sign = csg.TwoStageModel(model).sense
     for count, seed in CASES[: 2 if name == "mnv" else None]:
         zetas, weights, outcome = case(model, count, seed)
@@ -113,7 +113,7 @@ def test_case_after_case_agrees_with_programs_built_for_the_case(name):
 
 def test_the_model_is_left_alone_and_later_changes_do_not_count():
     model = newsvendor.build()
-    engine = AppsiSolver(model)
+    engine = PyomoSolver(model)
     before = engine.solve(np.array([[12.0]]), ONE)
     assert model.order.value is None
     model.order.fix(0)
@@ -123,7 +123,7 @@ def test_the_model_is_left_alone_and_later_changes_do_not_count():
 
 def test_a_coefficient_that_is_zero_at_first_comes_back():
     model = ZOO["nonlinear_data"]()
-    late, early = AppsiSolver(model), AppsiSolver(model)
+    late, early = PyomoSolver(model), PyomoSolver(model)
     zetas, weights = scenarios(model, 2), np.array([0.3, 0.7])
     zeros = np.zeros_like(zetas)
     outcome = zetas.mean(axis=0)
@@ -136,7 +136,7 @@ def test_a_coefficient_that_is_zero_at_first_comes_back():
 
 
 def test_the_loss_is_that_of_the_best_of_many_optimal_decisions():
-    engine = AppsiSolver(indifferent())
+    engine = PyomoSolver(indifferent())
     zetas, outcome = np.array([[5.0]]), np.array([6.0])
     ends = [engine.cost(np.array([y]), outcome) for y in (0.0, 10.0)]
     assert ends == [0.0, 5.0]
@@ -149,7 +149,7 @@ def test_the_loss_is_that_of_the_best_of_many_optimal_decisions():
 
 
 def test_a_decision_of_integers_is_whole():
-    engine = AppsiSolver(integers())
+    engine = PyomoSolver(integers())
     decision = engine.solve(scenarios(integers()), np.full(3, 1 / 3)).decision
     assert decision.tolist() == [round(x) for x in decision]
 
@@ -162,7 +162,7 @@ def test_a_product_of_decision_and_recourse_is_linear_in_the_recourse():
     m.need = pyo.Constraint(expr=m.y * m.z >= m.w)
     m.cost = pyo.Objective(expr=m.y**2 + 3 * m.z)
     csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    engine = AppsiSolver(m)
+    engine = PyomoSolver(m)
     costs = [engine.cost(np.array([y]), np.array([8.0])) for y in (2.0, 4.0)]
     assert costs == [close(4 + 12), close(16 + 6)]
 
@@ -174,7 +174,7 @@ def test_a_recourse_without_variables_needs_no_solver():
     m.share = pyo.Constraint(expr=m.y[1] + m.y[2] == 1)
     m.cost = pyo.Objective(expr=sum(m.price[i] * m.y[i] for i in (1, 2)))
     csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.price)
-    engine = AppsiSolver(m)
+    engine = PyomoSolver(m)
     prices = np.array([[3.0, 1.0], [1.0, 2.0]])
     assert engine.loss(prices, np.full(2, 0.5), np.array([5.0, 4.0])) == close(4)
     assert engine.cost(np.array([0.5, 0.5]), np.array([5.0, 4.0])) == close(4.5)
@@ -182,7 +182,7 @@ def test_a_recourse_without_variables_needs_no_solver():
 
 @pytest.mark.parametrize("domain", [pyo.NonNegativeReals, pyo.NonNegativeIntegers])
 def test_after_a_case_without_an_answer_the_engine_goes_on(domain):
-    engine = AppsiSolver(rigid(domain))
+    engine = PyomoSolver(rigid(domain))
     for _ in range(2):
         assert trouble(engine.solve, np.array([[50.0, 1.0]]), ONE) == "infeasible"
         assert engine.solve(np.array([[6.0, 1.0]]), ONE).value == close(6)
@@ -197,7 +197,7 @@ def test_after_a_case_without_an_answer_the_engine_goes_on(domain):
 
 
 def test_a_decision_that_breaks_the_first_stage_is_infeasible():
-    engine = AppsiSolver(ZOO["fixed_variables"]())
+    engine = PyomoSolver(ZOO["fixed_variables"]())
     outcome = np.array([6.0])
     assert engine.cost(np.array([2.5, 1.5]), outcome) == close(4 + 3 + 0.5)
     with pytest.raises(SolverTrouble, match=r"breaks 'y\[2\]'"):
@@ -207,7 +207,7 @@ def test_a_decision_that_breaks_the_first_stage_is_infeasible():
 
 
 def test_uncertain_bounds_of_the_first_stage_are_looked_at():
-    engine = AppsiSolver(ZOO["uncertain_bounds"]())
+    engine = PyomoSolver(ZOO["uncertain_bounds"]())
     assert engine.cost(np.array([4.0]), np.array([1.0, 6.0])) == close(8 + 3)
     assert trouble(engine.cost, np.array([4.0]), np.array([1.0, 2.0])) == "infeasible"
 
@@ -216,7 +216,7 @@ def test_a_decision_that_breaks_the_cut_is_an_error_and_no_label():
     model = newsvendor.build()
     sloppy = ("kkt_tolerance", "primal_feasibility_tolerance")
     options = {"solver": "pdlp", "presolve": "off", **dict.fromkeys(sloppy, 1e-3)}
-    engine = AppsiSolver(model, options=options)
+    engine = PyomoSolver(model, options=options)
     statuses = set()
     for seed in range(12):
         try:
@@ -227,7 +227,7 @@ def test_a_decision_that_breaks_the_cut_is_an_error_and_no_label():
 
 
 def test_a_time_limit_is_for_one_program_and_does_not_add_up():
-    engine = AppsiSolver(newsvendor.build(), options={"time_limit": 0.05})
+    engine = PyomoSolver(newsvendor.build(), options={"time_limit": 0.05})
     while engine.stats.solver_seconds < 0.1:
         zetas = np.array([[10.0], [11.0]]) + engine.stats.solves % 7
         assert engine.solve(zetas, np.full(2, 0.5)).decision == pytest.approx(zetas[0])
@@ -235,13 +235,13 @@ def test_a_time_limit_is_for_one_program_and_does_not_add_up():
 
 def test_a_time_limit_that_is_not_enough_is_named():
     model = mnv.build()
-    engine = AppsiSolver(model, options={"time_limit": 0.01})
+    engine = PyomoSolver(model, options={"time_limit": 0.01})
     zetas = scenarios(model, 10)
     assert trouble(engine.solve, zetas, np.full(10, 0.1)) == "time limit"
 
 
 def test_solves_and_their_time_are_counted():
-    engine = AppsiSolver(newsvendor.build())
+    engine = PyomoSolver(newsvendor.build())
     zetas = np.array([[10.0], [12.0]])
     engine.loss(zetas, np.full(2, 0.5), zetas[0])
     assert engine.stats.solves == 2
@@ -252,9 +252,9 @@ def test_solves_and_their_time_are_counted():
 
 def test_an_unknown_solver_is_refused_with_the_nearest():
     with pytest.raises(csg.CsgError, match="no 'appsi_hihgs'; .*'appsi_highs'.*cbc"):
-        AppsiSolver(newsvendor.build(), "appsi_hihgs")
+        PyomoSolver(newsvendor.build(), "appsi_hihgs")
     with pytest.raises(csg.CsgError, match="did you mean 'appsi_gurobi'"):
-        AppsiSolver(newsvendor.build(), "gurobi")
+        PyomoSolver(newsvendor.build(), "gurobi")
 
 
 def test_a_solver_that_is_not_here_is_refused_with_its_remedy():
@@ -262,17 +262,17 @@ def test_a_solver_that_is_not_here_is_refused_with_its_remedy():
     if not missing:
         pytest.skip("every solver is installed")
     with pytest.raises(csg.CsgError, match="(?s)not available .*(install|licence)"):
-        AppsiSolver(newsvendor.build(), f"appsi_{missing[0]}")
+        PyomoSolver(newsvendor.build(), f"appsi_{missing[0]}")
 
 
 def test_a_misspelt_option_is_refused():
     with pytest.raises(csg.CsgError, match="mip_rel_gap"):
-        AppsiSolver(newsvendor.build(), options={"mip_rel_gpa": 0.1})
+        PyomoSolver(newsvendor.build(), options={"mip_rel_gpa": 0.1})
 
 
 @pytest.mark.parametrize("build", [quadratic, sos_piecewise])
 def test_a_model_that_the_solver_does_not_take_is_refused(build):
-    engine = AppsiSolver(build())
+    engine = PyomoSolver(build())
     with pytest.raises(csg.CsgError, match="'appsi_highs' does not take"):
         engine.solve(scenarios(build()), np.full(3, 1 / 3))
 
@@ -286,7 +286,7 @@ def test_another_solver_gives_the_same_answers(name, solver, tolerance):
         pytest.skip("Ipopt takes no integers")
     if solver != "appsi_gurobi" and name in ("uncertain_bounds", "mnv"):
         pytest.skip("appsi writes no max() of bounds to files, or it takes long")
-    highs, other = AppsiSolver(model), AppsiSolver(model, solver)
+    highs, other = PyomoSolver(model), PyomoSolver(model, solver)
     for count, seed in CASES[: 1 if name == "mnv" else None]:
         zetas, weights, outcome = case(model, count, seed)
         point = highs.solve(zetas, weights)
@@ -299,7 +299,7 @@ def test_another_solver_gives_the_same_answers(name, solver, tolerance):
 
 @pytest.mark.parametrize(("solver", "tolerance"), OTHERS)
 def test_another_solver_names_the_same_trouble_and_goes_on(solver, tolerance):
-    engine = AppsiSolver(rigid(), solver)
+    engine = PyomoSolver(rigid(), solver)
     for _ in range(2):
         assert trouble(engine.solve, np.array([[50.0, 1.0]]), ONE) == "infeasible"
         if solver != "appsi_ipopt":  # which runs out of iterations instead
@@ -311,7 +311,7 @@ def test_another_solver_names_the_same_trouble_and_goes_on(solver, tolerance):
 @pytest.mark.parametrize("name", QUADRATIC)
 def test_a_quadratic_cost_is_solved_with_any_weights(name, solver):
     model = ZOO[name]()
-    engine = AppsiSolver(model, solver)
+    engine = PyomoSolver(model, solver)
     for count, seed in CASES:
         zetas, weights, outcome = case(model, count, seed)
         ef = transform("extensive_form", model, scenarios=zetas, weights=weights)
@@ -328,7 +328,7 @@ def test_a_quadratic_cost_is_solved_with_any_weights(name, solver):
 @pytest.mark.parametrize("name", QUADRATIC)
 def test_below_a_quadratic_cut_the_only_optimal_decision_is_found_or_none(name, solver):
     model = ZOO[name]()
-    engine = AppsiSolver(model, solver)
+    engine = PyomoSolver(model, solver)
     for count, seed in CASES:
         zetas, weights, outcome = case(model, count, seed)
         at_hand = engine.loss(zetas, weights, outcome, "recourse")
@@ -344,7 +344,7 @@ def test_below_a_quadratic_cut_the_only_optimal_decision_is_found_or_none(name, 
 
 @needs("appsi_gurobi")
 def test_special_ordered_sets_are_taken_by_gurobi():
-    engine = AppsiSolver(sos_piecewise(), "appsi_gurobi")
+    engine = PyomoSolver(sos_piecewise(), "appsi_gurobi")
     for demand in (5.0, 8.0, 7.0):
         zetas, outcome = np.array([[demand]]), np.array([demand])
         point = engine.solve(zetas, ONE)
@@ -362,6 +362,6 @@ def test_a_decision_within_a_special_ordered_set_changes_like_any_other():
     m.need = pyo.Constraint(expr=m.y + m.z[1] + m.z[2] >= m.w)
     m.cost = pyo.Objective(expr=m.y + 2 * m.z[1] + 5 * m.z[2])
     csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    engine = AppsiSolver(m, "appsi_gurobi")
+    engine = PyomoSolver(m, "appsi_gurobi")
     costs = [engine.cost(np.array([y]), np.array([4.0])) for y in (2.0, 0.0, 3.0)]
     assert costs == [close(2 + 10), close(8), close(3 + 5)]

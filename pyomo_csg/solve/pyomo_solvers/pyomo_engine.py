@@ -1,4 +1,4 @@
-"""The engine for every other solver, through Pyomo's persistent interfaces."""
+"""The engine for every other solver, through Pyomo's interfaces."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pyomo_csg.solve.engine import (
     SolverTrouble,
     Stats,
 )
-from pyomo_csg.solve.pyomo_solvers.appsi_programs import (
+from pyomo_csg.solve.pyomo_solvers.pyomo_programs import (
     PersistentProgram,
     RecourseProgram,
 )
-from pyomo_csg.solve.pyomo_solvers.appsi_solvers import SolverKind
+from pyomo_csg.solve.pyomo_solvers.solver_kinds import SolverKind
 from pyomo_csg.stages import TwoStageModel
 
 # A solver that keeps its own tolerance breaks the cut by about one slack. A decision that
@@ -41,19 +41,21 @@ class Point:
     bound: float
 
 
-class AppsiSolver:
-    """Solves the three programs of a model through Pyomo's persistent interfaces.
+class PyomoSolver:
+    """Solves the three programs of a model through Pyomo's solver interfaces.
 
     The programs are the csg transformations of the model, one for each number of
     scenarios. Each is built on first use and kept in its own solver; from case to case
-    only the values of mutable Params change.
+    only the values of mutable Params change. A solver that is not persistent, such as
+    ``'scip_direct'``, translates the program anew in every case.
 
     Parameters
     ----------
     model : ConcreteModel
         Annotated; it is copied, so later changes to it have no effect.
     solver : str
-        ``'appsi_highs'``, ``'appsi_gurobi'``, ``'appsi_ipopt'``, ...
+        ``'appsi_highs'``, ``'appsi_gurobi'``, ... of appsi; ``'scip_persistent'``,
+        ``'gurobi_persistent'``, ``'contrib_highs'``, ... of ``pyomo.contrib.solver``.
     options : mapping, optional
         Of the solver; they override the default, exact settings. ``time_limit``, in
         seconds for one program, works with every solver.
@@ -77,7 +79,7 @@ class AppsiSolver:
     --------
     >>> import numpy as np
     >>> from models import newsvendor
-    >>> engine = AppsiSolver(newsvendor.build(), 'appsi_highs')
+    >>> engine = PyomoSolver(newsvendor.build(), 'appsi_highs')
     >>> demands, weights = np.array([[10.0], [14.0], [30.0]]), np.full(3, 1 / 3)
     >>> engine.solve(demands, weights).decision
     array([10.])
@@ -186,11 +188,11 @@ def _has_weights(model: BlockData, weights: np.ndarray) -> bool:
     return weight.mutable or np.allclose(list(weight.values()), weights, 1e-12, 1e-15)
 
 
-class AppsiEngine:
-    """Solves batches case by case with an :class:`AppsiSolver`."""
+class PyomoEngine:
+    """Solves batches case by case with an :class:`PyomoSolver`."""
 
     def __init__(self, model: BlockData, solver: str, options: Mapping[str, Any]):
-        self._solver = AppsiSolver(model, solver, options)
+        self._solver = PyomoSolver(model, solver, options)
         self.stats = self._solver.stats
         self._width = len(TwoStageModel(model).first_stage_variables)
 

@@ -1,4 +1,4 @@
-"""The recourse program with the decision as data, so that it changes like data."""
+"""Programs that stay in a solver of Pyomo's while their data changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyomo.common.collections import ComponentSet
 from pyomo.common.errors import PyomoException
 from pyomo.common.numeric_types import native_types
 from pyomo.common.timing import HierarchicalTimer
-from pyomo.contrib.appsi.base import TerminationCondition
+from pyomo.contrib.solver.common.util import IncompatibleModelError
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.componentuid import ComponentUID
 from pyomo.core.base.constraint import Constraint
@@ -24,25 +24,14 @@ from pyomo.core.expr.visitor import identify_variables, replace_expressions
 
 from pyomo_csg.errors import ModelError
 from pyomo_csg.solve.engine import SolverTrouble, Stats
-from pyomo_csg.solve.pyomo_solvers.appsi_solvers import SolverKind
+from pyomo_csg.solve.pyomo_solvers.interfaces import Answer
+from pyomo_csg.solve.pyomo_solvers.solver_kinds import SolverKind
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.transform.program import Program
 
-_STATUS = {
-    TerminationCondition.infeasible: "infeasible",
-    TerminationCondition.unbounded: "unbounded",
-    TerminationCondition.infeasibleOrUnbounded: "unbounded or infeasible",
-    TerminationCondition.maxTimeLimit: "time limit",
-    TerminationCondition.maxIterations: "iteration limit",
-    TerminationCondition.objectiveLimit: "objective limit",
-    TerminationCondition.licensingProblems: "licence",
-}
-_UNDECIDED = {
-    TerminationCondition.infeasibleOrUnbounded,
-    TerminationCondition.unknown,
-    TerminationCondition.error,
-}
-_SOLVER_TIMERS = ("optimize", "subprocess", "cplex solve", "MAiNGO solve")
+_SOLVER_TIMERS = ("optimize", "subprocess", "cplex solve", "MAiNGO solve", "solve")
+# The errors of an interface about the model itself, before its solver runs.
+_REFUSALS = (IncompatibleModelError, LookupError, NotImplementedError, ValueError)
 
 
 class PersistentProgram:
@@ -87,18 +76,15 @@ class PersistentProgram:
         (self._objective,) = model.component_data_objects(Objective, active=True)
         self._is_constant = not _has_variables(model)
         # HiGHS holds a linear program's time limit against all that its object ever ran.
-        self._clock_adds_up = kind.key == "highs" and all(
+        self._clock_adds_up = kind.brand == "highs" and all(
             v.is_continuous() for v in model.component_data_objects(Var)
         )
+        kind.refuse_integers(model)
         self._solver = kind.make()
         try:
             self._load()
         except (PyomoException, LookupError, RuntimeError, ValueError) as error:
-            found = f"of its {what}: {type(error).__name__}: {error}"
-            raise ModelError(
-                f"'{kind.name}' does not take '{model.name}'",
-                [f"{found}; choose another solver"],
-            ) from error
+            raise self._refusal(error) from error
 
     def set(self, *numbers: np.ndarray) -> None:
         """Set the numbers of a case, one array after the other."""
@@ -117,47 +103,61 @@ class PersistentProgram:
         """
         bound = None
         if not self._is_constant:
-            results = self._run()
-            if results.termination_condition in _UNDECIDED:
+            answer = self._run()
+            if not answer.is_decided:
                 self._loaded = False  # anew: the last basis may be what misleads
-                results = self._run(**self._kind.profile.decisive)
-            condition = results.termination_condition
-            if condition is not TerminationCondition.optimal:
-                raise self._trouble(_STATUS.get(condition, condition.name))
-            results.solution_loader.load_vars()
-            bound = results.best_objective_bound
+                answer = self._run(**self._kind.profile.decisive)
+            if answer.status != "optimal":
+                raise self._trouble(answer.status)
+            answer.load()
+            bound = answer.bound
         found = value(self._objective)
         self.bound = found if bound is None or not np.isfinite(bound) else bound
         return found
 
     def _load(self) -> None:
-        self._solver.set_instance(self.model)
+        self._solver.load(self.model)
         self._loaded = True
         self._spent = 0.0
 
-    def _run(self, **options: Any) -> Any:
+    def _run(self, **options: Any) -> Answer:
         timer = HierarchicalTimer()
+        time_limit = self._kind.time_limit
+        if self._clock_adds_up and time_limit is not None:
+            time_limit += self._spent
         try:
             if not self._loaded:
                 self._load()
-            self._kind.set_options(self._solver, **options)
-            if self._clock_adds_up and self._kind.time_limit is not None:
-                self._solver.config.time_limit = self._kind.time_limit + self._spent
-            return self._solver.solve(self.model, timer=timer)
+            return self._solver.run(
+                self.model, {**self._kind.options, **options}, time_limit, timer
+            )
         except subprocess.TimeoutExpired:
             raise self._trouble("time limit") from None
-        except Exception as error:  # the solver's own, or appsi's over its answer
+        except Exception as error:  # the solver's own, or Pyomo's over its answer
             self._loaded = False
+            if isinstance(error, _REFUSALS) and not _inside(timer):
+                raise self._refusal(error) from error
             raise self._trouble("error", f": {error}") from error
         finally:
-            inside = [t for t in _SOLVER_TIMERS if t in timer.timers]
-            seconds = sum(map(timer.get_total_time, inside))
+            seconds = sum(map(timer.get_total_time, _inside(timer)))
             self._spent += seconds
             self._stats.solves += 1
             self._stats.solver_seconds += seconds
 
+    def _refusal(self, error: Exception) -> ModelError:
+        found = f"of its {self._what}: {type(error).__name__}: {error}"
+        return ModelError(
+            f"'{self._kind.name}' does not take '{self.model.name}'",
+            [f"{found}; choose another solver"],
+        )
+
     def _trouble(self, status: str, detail: str = "") -> SolverTrouble:
         return SolverTrouble(status, f"{self._kind.name} on the {self._what}{detail}")
+
+
+def _inside(timer: HierarchicalTimer) -> list[str]:
+    """Return the timers that ran while the solver itself did."""
+    return [name for name in _SOLVER_TIMERS if name in timer.timers]
 
 
 def _has_variables(model: BlockData) -> bool:
@@ -173,7 +173,7 @@ class RecourseProgram:
     """The recourse to any outcome after any decision, in one persistent solver.
 
     It is the program of ``csg.recourse`` with mutable Params in the place of the
-    first-stage variables. Were these fixed instead, appsi would take out and rebuild
+    first-stage variables. Were these fixed instead, Pyomo would take out and rebuild
     every row that holds one, in every case. Rows that are left without a variable trouble
     solvers; they are looked at here.
 

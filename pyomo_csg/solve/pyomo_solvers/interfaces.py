@@ -1,0 +1,167 @@
+"""The two families of Pyomo's solver interfaces, behind one adapter."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyomo.environ  # noqa: F401, it registers the solvers of both families
+from pyomo.common.timing import HierarchicalTimer
+from pyomo.contrib.appsi.base import SolverFactory as AppsiFactory
+from pyomo.contrib.solver.common.factory import SolverFactory as ContribFactory
+from pyomo.core.base.block import BlockData
+
+APPSI, CONTRIB = "appsi_", "contrib_"
+# What appsi and contrib.solver call the same condition.
+_STATUSES = {
+    "optimal": "optimal",
+    "convergenceCriteriaSatisfied": "optimal",
+    "infeasible": "infeasible",
+    "provenInfeasible": "infeasible",
+    "locallyInfeasible": "infeasible",
+    "unbounded": "unbounded",
+    "infeasibleOrUnbounded": "unbounded or infeasible",
+    "maxTimeLimit": "time limit",
+    "maxIterations": "iteration limit",
+    "iterationLimit": "iteration limit",
+    "objectiveLimit": "objective limit",
+    "licensingProblems": "licence",
+}
+_UNDECIDED = {"infeasibleOrUnbounded", "unknown", "error"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The end of one run of a solver.
+
+    Attributes
+    ----------
+    status : str
+        ``'optimal'``, ``'infeasible'``, ``'time limit'``, ...
+    is_decided : bool
+        Whether another run with other options would end no better.
+    bound : float or None
+        A proven bound on the optimum.
+    load : callable
+        Puts the point on the model's variables.
+    """
+
+    status: str
+    is_decided: bool
+    bound: float | None
+    load: Callable[[], None]
+
+
+class Interface(Protocol):
+    """One solver object of Pyomo, which takes one model at a time."""
+
+    def availability(self) -> Any:
+        """Return Pyomo's Availability of the solver; true if it can be used."""
+
+    def load(self, model: BlockData) -> None:
+        """Pass a model to a persistent solver; others take it with each run."""
+
+    def run(
+        self,
+        model: BlockData,
+        options: Mapping[str, Any],
+        time_limit: float | None,
+        timer: HierarchicalTimer,
+    ) -> Answer:
+        """Solve the model with the present values of its Params."""
+
+
+class AppsiInterface:
+    """A solver of ``pyomo.contrib.appsi``; all of them are persistent."""
+
+    def __init__(self, key: str):
+        self._key = key
+        self._solver = AppsiFactory(key)
+        self._solver.config.load_solution = False
+        for name in self._solver.update_config:
+            if name not in ("update_params", "treat_fixed_vars_as_params"):
+                self._solver.update_config[name] = False
+
+    def availability(self) -> Any:
+        """Return appsi's Availability."""
+        return self._solver.available()
+
+    def load(self, model: BlockData) -> None:
+        """Pass the model to the solver."""
+        self._solver.set_instance(model)
+
+    def run(
+        self,
+        model: BlockData,
+        options: Mapping[str, Any],
+        time_limit: float | None,
+        timer: HierarchicalTimer,
+    ) -> Answer:
+        """Solve the model that was loaded."""
+        setattr(self._solver, f"{self._key}_options", dict(options))
+        self._solver.config.time_limit = time_limit
+        results = self._solver.solve(model, timer=timer)
+        loader = results.solution_loader
+        return _answer(results, results.best_objective_bound, loader.load_vars)
+
+
+class ContribInterface:
+    """A solver of ``pyomo.contrib.solver``, persistent or not."""
+
+    def __init__(self, key: str):
+        self._solver = ContribFactory(key)
+        config = self._solver.config
+        config.load_solutions = False
+        config.raise_exception_on_nonoptimal_result = False
+        if self._solver.is_persistent():
+            for name in config.auto_updates:
+                config.auto_updates[name] = name == "update_parameters"
+
+    def availability(self) -> Any:
+        """Return the solver's Availability."""
+        return self._solver.available()
+
+    def load(self, model: BlockData) -> None:
+        """Pass the model to a persistent solver."""
+        if self._solver.is_persistent():
+            with warnings.catch_warnings():  # about suffixes, which stay as they are
+                warnings.simplefilter("ignore", UserWarning)
+                self._solver.set_instance(model)
+
+    def run(
+        self,
+        model: BlockData,
+        options: Mapping[str, Any],
+        time_limit: float | None,
+        timer: HierarchicalTimer,
+    ) -> Answer:
+        """Solve the model; a solver that is not persistent translates it anew."""
+        results = self._solver.solve(
+            model, solver_options=dict(options), time_limit=time_limit, timer=timer
+        )
+        loader = results.solution_loader
+        return _answer(results, results.objective_bound, loader.load_vars)
+
+
+def _answer(results: Any, bound: float | None, load: Callable[[], None]) -> Answer:
+    condition = results.termination_condition.name
+    status = _STATUSES.get(condition, condition)
+    return Answer(status, condition not in _UNDECIDED, bound, load)
+
+
+def make_interface(family: str, key: str) -> Interface:
+    """Return a new solver object, which looks for changed Params and nothing else."""
+    return AppsiInterface(key) if family == APPSI else ContribInterface(key)
+
+
+def solver_names() -> dict[str, tuple[str, str]]:
+    """Return the family and the key of every solver that this Pyomo has, by its names.
+
+    ``'highs'`` is not among them: it is this package's own engine.
+    """
+    names = {APPSI + key: (APPSI, key) for key in AppsiFactory}
+    names |= {CONTRIB + key: (CONTRIB, key) for key in ContribFactory}
+    names |= {key: (CONTRIB, key) for key in ContribFactory if key != "highs"}
+    return names

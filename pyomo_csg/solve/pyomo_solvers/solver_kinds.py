@@ -1,0 +1,126 @@
+"""Pyomo's solvers: found by name, set to be exact, refused if not available."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from pyomo.core.base.block import BlockData
+from pyomo.core.base.var import Var
+
+from pyomo_csg.errors import DataError, ModelError, shortlist
+from pyomo_csg.solve.pyomo_solvers.interfaces import (
+    CONTRIB,
+    Interface,
+    make_interface,
+    solver_names,
+)
+from pyomo_csg.solve.pyomo_solvers.option_checks import option_problems
+from pyomo_csg.solve.pyomo_solvers.solver_profiles import PROFILES, Profile
+from pyomo_csg.validation import positive_problems
+
+
+class SolverKind:
+    """One of Pyomo's solvers with its options, ready to take programs.
+
+    Parameters
+    ----------
+    name : str
+        ``'appsi_highs'``, ``'appsi_gurobi'``, ... for ``pyomo.contrib.appsi``;
+        ``'scip_persistent'``, ``'gurobi_direct'``, ``'ipopt'``, ... for
+        ``pyomo.contrib.solver``, whose names may have the prefix ``'contrib_'``.
+        ``'contrib_highs'`` needs it.
+    options : mapping, optional
+        The solver's own, which override the exact ones; ``time_limit``, in seconds for
+        one program, works with every solver.
+
+    Attributes
+    ----------
+    brand : str
+        The solver itself, whatever its interface: ``'highs'``, ``'gurobi'``, ``'scip'``.
+
+    Raises
+    ------
+    ModelError
+        If Pyomo has no such solver, or this machine has not.
+    DataError
+        If an option does not fit.
+    """
+
+    def __init__(self, name: str, options: Mapping[str, Any] | None = None):
+        self.name = name
+        self._family, self._key = _known(name)
+        self.brand = self._key.split("_")[0]
+        self.profile = PROFILES.get(
+            self.brand, Profile(f"see the manual of {self.brand}")
+        )
+        _refuse_unavailable(name, self.make(), self.profile)
+        own = dict(options or {})
+        self.time_limit: float | None = own.pop("time_limit", None)
+        problems = option_problems(self.brand, self.profile.exact, own)
+        if self.time_limit is not None:
+            problems += positive_problems(time_limit=self.time_limit)
+        if problems:
+            raise DataError("The solver's options do not fit", problems)
+        self.options = {**self.profile.exact, **own}
+
+    def make(self) -> Interface:
+        """Return a new solver, which looks for changed Params and for nothing else."""
+        return make_interface(self._family, self._key)
+
+    def refuse_integers(self, model: BlockData) -> None:
+        """Raise if the model has integer variables and the solver would relax them."""
+        if self.profile.has_integers:
+            return
+        for v in model.component_data_objects(Var):
+            if not v.is_continuous() and not v.fixed:
+                found = f"'{v.name}' is an integer variable, which it would relax"
+                raise ModelError(
+                    f"'{self.name}' does not take '{model.name}'",
+                    [f"{found}; choose another solver, such as 'scip_persistent'"],
+                )
+
+
+def _known(name: str) -> tuple[str, str]:
+    names = solver_names()
+    if name in names:
+        return names[name]
+    shown = sorted({"highs", *names} - {CONTRIB + n for n in names})
+    near = difflib.get_close_matches(name, shown, n=1)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    raise ModelError(
+        "No such solver",
+        [f"this Pyomo has no '{name}'; {hint}It has {_by_availability(shown)}"],
+    )
+
+
+def _by_availability(shown: list[str]) -> str:
+    """List solvers, those that can be used here first."""
+    names = solver_names()
+    here = [
+        name
+        for name in shown
+        if name == "highs" or make_interface(*names[name]).availability()
+    ]
+    others = [name for name in shown if name not in here]
+    text = f"on this machine {shortlist(here, len(here))}"
+    more = f"; not installed: {shortlist(others, len(others))}" if others else ""
+    return text + more
+
+
+def _refuse_unavailable(name: str, solver: Interface, profile: Profile) -> None:
+    found = solver.availability()
+    if found:
+        return
+    remedies = {
+        "NotFound": f"install it: {profile.install}",
+        "BadVersion": f"its version is too old; upgrade it: {profile.install}",
+        "BadLicense": "it has no valid licence; get one from its vendor",
+        "NeedsCompiledExtension": "appsi's extension is not compiled; run: pyomo "
+        "build-extensions",
+    }
+    remedy = remedies.get(found.name, f"Pyomo says {found.name}")
+    raise ModelError(
+        "The solver is not available on this machine", [f"'{name}': {remedy}"]
+    )
