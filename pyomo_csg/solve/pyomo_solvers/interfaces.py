@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol
 
 import pyomo.environ  # noqa: F401, it registers the solvers of both families
@@ -29,6 +32,7 @@ _STATUSES = {
     "objectiveLimit": "objective limit",
     "licensingProblems": "licence",
 }
+_kept: list[Interface] = []
 _UNDECIDED = {"infeasibleOrUnbounded", "unknown", "error"}
 
 
@@ -85,8 +89,14 @@ class AppsiInterface:
                 self._solver.update_config[name] = False
 
     def availability(self) -> Any:
-        """Return appsi's Availability."""
-        return self._solver.available()
+        """Return appsi's Availability; a version that it cannot read is a bad one."""
+        found = self._solver.available()
+        if found and self._key == "cbc":
+            try:
+                self._solver.version()
+            except (LookupError, ValueError):  # a development build
+                return found.BadVersion
+        return found
 
     def load(self, model: BlockData) -> None:
         """Pass the model to the solver."""
@@ -126,8 +136,7 @@ class ContribInterface:
     def load(self, model: BlockData) -> None:
         """Pass the model to a persistent solver."""
         if self._solver.is_persistent():
-            with warnings.catch_warnings():  # about suffixes, which stay as they are
-                warnings.simplefilter("ignore", UserWarning)
+            with _quiet():
                 self._solver.set_instance(model)
 
     def run(
@@ -138,11 +147,26 @@ class ContribInterface:
         timer: HierarchicalTimer,
     ) -> Answer:
         """Solve the model; a solver that is not persistent translates it anew."""
-        results = self._solver.solve(
-            model, solver_options=dict(options), time_limit=time_limit, timer=timer
-        )
+        with _quiet():
+            results = self._solver.solve(
+                model, solver_options=dict(options), time_limit=time_limit, timer=timer
+            )
         loader = results.solution_loader
         return _answer(results, results.objective_bound, loader.load_vars)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence warnings about suffixes, which would come with every case."""
+    logger = logging.getLogger("pyomo.repn")
+    level = logger.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
 
 
 def _answer(results: Any, bound: float | None, load: Callable[[], None]) -> Answer:
@@ -154,6 +178,16 @@ def _answer(results: Any, bound: float | None, load: Callable[[], None]) -> Answ
 def make_interface(family: str, key: str) -> Interface:
     """Return a new solver object, which looks for changed Params and nothing else."""
     return AppsiInterface(key) if family == APPSI else ContribInterface(key)
+
+
+@lru_cache
+def availability(family: str, key: str) -> Any:
+    """Return Pyomo's Availability of a solver; true if it can be used."""
+    solver = make_interface(family, key)
+    # Pyomo counts the users of Gurobi's licence, and miscounts a solver that is dropped
+    # before it has had a model. So this one is kept.
+    _kept.append(solver)
+    return solver.availability()
 
 
 def solver_names() -> dict[str, tuple[str, str]]:

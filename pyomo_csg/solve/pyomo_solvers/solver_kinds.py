@@ -13,6 +13,7 @@ from pyomo_csg.errors import DataError, ModelError, shortlist
 from pyomo_csg.solve.pyomo_solvers.interfaces import (
     CONTRIB,
     Interface,
+    availability,
     make_interface,
     solver_names,
 )
@@ -55,7 +56,9 @@ class SolverKind:
         self.profile = PROFILES.get(
             self.brand, Profile(f"see the manual of {self.brand}")
         )
-        _refuse_unavailable(name, self.make(), self.profile)
+        found = availability(self._family, self._key)
+        if not found:
+            raise _unavailable(name, found, self.profile)
         own = dict(options or {})
         self.time_limit: float | None = own.pop("time_limit", None)
         problems = option_problems(self.brand, self.profile.exact, own)
@@ -101,7 +104,7 @@ def _by_availability(shown: list[str]) -> str:
     here = [
         name
         for name in shown
-        if name == "highs" or make_interface(*names[name]).availability()
+        if name == "highs" or availability(*names[name])
     ]
     others = [name for name in shown if name not in here]
     text = f"on this machine {shortlist(here, len(here))}"
@@ -109,18 +112,16 @@ def _by_availability(shown: list[str]) -> str:
     return text + more
 
 
-def _refuse_unavailable(name: str, solver: Interface, profile: Profile) -> None:
-    found = solver.availability()
-    if found:
-        return
+def _unavailable(name: str, found: Any, profile: Profile) -> ModelError:
     remedies = {
         "NotFound": f"install it: {profile.install}",
-        "BadVersion": f"its version is too old; upgrade it: {profile.install}",
+        "BadVersion": f"Pyomo does not take its version; install a release: "
+        f"{profile.install}",
         "BadLicense": "it has no valid licence; get one from its vendor",
         "NeedsCompiledExtension": "appsi's extension is not compiled; run: pyomo "
         "build-extensions",
     }
     remedy = remedies.get(found.name, f"Pyomo says {found.name}")
-    raise ModelError(
+    return ModelError(
         "The solver is not available on this machine", [f"'{name}': {remedy}"]
     )

@@ -90,7 +90,7 @@ PROFILES = {
         has_integers=False,
     ),
     "cbc": Profile(
-        "pip install cbcbox, or apt-get install coinor-cbc",
+        "apt-get install coinor-cbc, or conda install -c conda-forge coin-or-cbc",
         {
             "primalTolerance": 1e-9,
             "dualTolerance": 1e-9,
