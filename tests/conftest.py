@@ -3,12 +3,21 @@
 import gc
 import os
 import signal
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 # One thread for each process of tests; before anything imports numpy or torch.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+# PuLP brings a release of CBC, which appsi looks for on the PATH.
+if find_spec("pulp"):
+    import pulp
+
+    _cbc = Path(pulp.PULP_CBC_CMD.pulp_cbc_path).resolve().parent
+    os.environ["PATH"] += f"{os.pathsep}{_cbc}"
 
 # A shell's background job ignores Ctrl-C, and so would whatever the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,6 +1,9 @@
 """Solving a Pyomo model in a test, tightly, and reading its value."""
 
 import pyomo.environ as pyo
+import pytest
+
+from pyomo_csg.solve.pyomo_solvers.interfaces import availability, solver_names
 
 TIGHT = {
     "mip_rel_gap": 0,
@@ -33,3 +36,14 @@ def transform(name, model, **options):
 def by_name(variables):
     """Return the values of variables by their names."""
     return {v.name: v.value for v in variables}
+
+
+def has_solver(name):
+    """Whether Pyomo has a solver and finds it on this machine."""
+    names = solver_names()
+    return name in names and bool(availability(*names[name]))
+
+
+def needs_solver(name):
+    """Skip a test, or one of its parameters, where a solver is missing."""
+    return pytest.mark.skipif(not has_solver(name), reason=f"{name} is not installed")

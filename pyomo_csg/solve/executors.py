@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
+    BrokenExecutor,
     Executor,
     Future,
     ProcessPoolExecutor,
@@ -15,6 +16,8 @@ from concurrent.futures import (
 )
 from functools import partial
 from typing import Any
+
+from pyomo_csg.errors import CsgError
 
 _STOP_SECONDS = 5.0
 _thread = threading.local()
@@ -61,7 +64,7 @@ def submit_all(
         work = partial(run_with_stop, stop, work)
     try:
         for number in numbers:
-            futures[executor.submit(work, *arguments(number))] = number
+            futures[_submit(executor, work, *arguments(number))] = number
         for future in _completed(futures):
             try:
                 answer = future.result()
@@ -70,7 +73,7 @@ def submit_all(
             else:
                 yield futures[future], answer
         for number in sorted(suspects):
-            futures[future := executor.submit(work, *arguments(number))] = number
+            futures[future := _submit(executor, work, *arguments(number))] = number
             try:
                 answer = future.result()
             except _killed() as error:
@@ -83,6 +86,19 @@ def submit_all(
             stop.set()
             wait(futures, _STOP_SECONDS)
         raise
+
+
+def _submit(executor: Executor, work: Callable[..., Any], *args: Any) -> Future:
+    """Submit a task; raise a CsgError if the executor takes no more."""
+    try:
+        return executor.submit(work, *args)
+    except BrokenExecutor:
+        raise
+    except RuntimeError as error:
+        raise CsgError(
+            f"The executor does not take tasks: {error}. Solve before it is shut down, "
+            "or make an oracle with another executor"
+        ) from error
 
 
 def pool_like(pool: Any) -> Executor:

@@ -60,8 +60,11 @@ class Oracle:
     model : ConcreteModel
         Annotated by :func:`pyomo_csg.annotate`. Later changes to it are not seen.
     solver : str, optional
-        ``'highs'``, or the name of an appsi solver (``'appsi_gurobi'``,
-        ``'appsi_ipopt'``, ...), for any Pyomo model that this solver accepts.
+        ``'highs'`` is this package's own engine. Any other name is a solver of Pyomo's,
+        for any model that it accepts: ``'scip_persistent'``, ``'gurobi_persistent'``,
+        ``'ipopt'``, ... of ``pyomo.contrib.solver``, by their names there, and
+        ``'appsi_gurobi'``, ``'appsi_cbc'``, ... of appsi. ``'contrib_highs'`` is Pyomo's
+        interface to HiGHS.
     executor : concurrent.futures.Executor, optional
         Where to solve batches: a pool of processes, Dask's ``Client.get_executor()``,
         ``mpi4py.futures.MPIPoolExecutor``.
@@ -516,7 +519,9 @@ def _check_settings(solver: Any, executor: Any, workers: Any, options: Any) -> N
     problems = Problems("Cannot make the oracle")
     problems.check_counts(workers=workers)
     if not isinstance(solver, str):
-        problems.add(f"solver is {solver!r:.80}; give 'highs', or 'appsi_gurobi', ...")
+        problems.add(
+            f"solver is {solver!r:.80}; give 'highs', or 'scip_persistent', ..."
+        )
     if executor is not None and not _is_executor(executor):
         problems.add(
             f"executor is a {type(executor).__name__}; give an Executor as those of "

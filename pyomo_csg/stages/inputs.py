@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ def scenario_array(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
     """Return scenarios as an array (K, p); columns of a DataFrame may be in any order."""
     names = _names(two_stage.uncertain_params)
     subject = f"The scenarios do not fit '{two_stage.model.name}'"
-    array = _floats(_select_columns(scenarios, names, subject), subject)
+    array = _data(_select_columns(scenarios, names, subject), subject)
     if array.ndim != 2 or array.shape[1] != len(names) or not len(array):
         hint = "; use scenarios.reshape(-1, 1)" if array.ndim == len(names) == 1 else ""
         expected = f"(K, {len(names)}): a row for each scenario, a column for each of "
@@ -45,7 +45,7 @@ def scenario_batch(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
         return scenario_array(two_stage, scenarios)[None]
     names = _names(two_stage.uncertain_params)
     subject = f"The scenarios do not fit '{two_stage.model.name}'"
-    array = _floats(scenarios, subject)
+    array = _data(scenarios, subject)
     if array.ndim != 3 or array.shape[2] != len(names) or not array.size:
         expected = f"(n, K, {len(names)}): cases, scenarios, and a column for each of "
         _raise_shape(subject, array, f"{expected}{shortlist(names)}")
@@ -56,7 +56,8 @@ def scenario_batch(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
 def outcome_vector(two_stage: TwoStageModel, outcome: Any) -> np.ndarray:
     """Return one outcome as an array (p,), from an array, a mapping or a Series."""
     subject = f"The outcome does not fit '{two_stage.model.name}'"
-    vector = _vector(outcome, _names(two_stage.uncertain_params), subject)
+    names = _names(two_stage.uncertain_params)
+    vector = _vector(outcome, names, subject, _data)
     _check_domains(two_stage, vector[None, :], subject)
     return vector
 
@@ -196,7 +197,12 @@ def valid_interval(component: Any) -> tuple[float, float]:
     return max(low, -_INFINITY), min(high, _INFINITY)
 
 
-def _vector(values: Any, names: list[str], subject: str) -> np.ndarray:
+def _vector(
+    values: Any,
+    names: list[str],
+    subject: str,
+    convert: Callable[[Any, str], np.ndarray] | None = None,
+) -> np.ndarray:
     """Return an array, mapping or Series as floats in the order of names."""
     if hasattr(values, "to_dict") and not hasattr(values, "columns"):
         values = values.to_dict()  # a Series
@@ -204,11 +210,23 @@ def _vector(values: Any, names: list[str], subject: str) -> np.ndarray:
         named = {str(key): value for key, value in values.items()}
         _check_names(named, names, subject, "name")
         values = [named[name] for name in names]
-    vector = _floats(values, subject)
+    vector = (convert or _floats)(values, subject)
     if vector.shape != (len(names),):
         expected = f"({len(names)},): a number for each of {shortlist(names)}"
         _raise_shape(subject, vector, expected)
     return vector
+
+
+def _data(values: Any, subject: str) -> np.ndarray:
+    """Return scenarios or outcomes as floats; unlike decisions, they are never bools."""
+    floats = _floats(values, subject)
+    array = np.asarray(values)
+    places = np.ndindex(array.shape if array.dtype.kind in "bO" else (0,))
+    for place in places:
+        if isinstance(array[place], bool | np.bool_):
+            found = f"{bool(array[place])} at {list(place)} is a bool"
+            raise DataError(subject, [f"{found}; give numbers, or use .astype(float)"])
+    return floats
 
 
 def _floats(values: Any, subject: str) -> np.ndarray:

@@ -173,7 +173,7 @@ CASES = {
     "HiGHS has no option '...'; ": lambda: csg.Oracle(
         newsvendor.build(), options={"time_limits": 1.0}
     ),
-    "appsi has no '...'": lambda: csg.Oracle(newsvendor.build(), "appsi_higs"),
+    "this Pyomo has no '...'": lambda: csg.Oracle(newsvendor.build(), "appsi_higs"),
     "they sum to ...; divide them by their sum": lambda: csg.Oracle(
         newsvendor.build()
     ).solve([[1.0], [2.0]], [0.5, 0.6]),

@@ -26,9 +26,13 @@ from pyomo_csg.transform.recourse_copy import Substitution
 
 _WHOLE = 1e-9
 _CONVEX = 1e-9
-_OTHER_SOLVERS = "give the oracle another solver, such as solver='appsi_gurobi'"
+_OTHER_SOLVERS = (
+    "give the oracle another solver: solver='scip_persistent' (pip install pyscipopt) "
+    "or solver='gurobi_persistent' (pip install gurobipy)"
+)
 _NONLINEAR_SOLVERS = (
-    "give the oracle a solver for nonlinear models, such as solver='appsi_ipopt'"
+    "give the oracle a solver for nonlinear models: solver='ipopt', or "
+    "solver='scip_persistent' (pip install pyscipopt)"
 )
 
 

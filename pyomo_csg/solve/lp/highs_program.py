@@ -63,7 +63,10 @@ def check_options(
         solver.setOptionValue("output_flag", False)
         for name, value in (options or {}).items():
             if not _accepts(solver, name, value):
-                problems.append(f"HiGHS does not take {value!r} for option '{name}'")
+                problems.append(
+                    f"HiGHS does not take {value!r} for option '{name}'; give "
+                    f"{_TYPES[type(solver.getOptionValue(name)[1])]}"
+                )
     for name, allowed in _NEEDED.items() if basis else ():
         if options is not None and name in options and options[name] not in allowed:
             problems.append(
@@ -80,9 +83,20 @@ def check_options(
     return dict(options or {})
 
 
+_TYPES = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+}
+
+
 def _accepts(solver: Any, name: str, value: Any) -> bool:
     """Whether HiGHS accepts a value; it would accept NaN, so that is refused here."""
     if isinstance(value, float) and math.isnan(value):
+        return False
+    is_numeric = type(solver.getOptionValue(name)[1]) in (int, float)
+    if is_numeric and isinstance(value, str | bool):  # HiGHS would convert them
         return False
     try:
         return solver.setOptionValue(name, value) == _OK

@@ -9,7 +9,7 @@ from typing import Any
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.var import Var
 
-from pyomo_csg.errors import DataError, ModelError, shortlist
+from pyomo_csg.errors import ModelError, shortlist
 from pyomo_csg.solve.pyomo_solvers.interfaces import (
     CONTRIB,
     Interface,
@@ -19,7 +19,7 @@ from pyomo_csg.solve.pyomo_solvers.interfaces import (
 )
 from pyomo_csg.solve.pyomo_solvers.option_checks import option_problems
 from pyomo_csg.solve.pyomo_solvers.solver_profiles import PROFILES, Profile
-from pyomo_csg.validation import positive_problems
+from pyomo_csg.validation import Problems
 
 
 class SolverKind:
@@ -61,11 +61,11 @@ class SolverKind:
             raise _unavailable(name, found, self.profile)
         own = dict(options or {})
         self.time_limit: float | None = own.pop("time_limit", None)
-        problems = option_problems(self.brand, self.profile.exact, own)
+        problems = Problems("The solver's options do not fit")
+        problems.add(*option_problems(self.brand, self.profile.exact, own))
         if self.time_limit is not None:
-            problems += positive_problems(time_limit=self.time_limit)
-        if problems:
-            raise DataError("The solver's options do not fit", problems)
+            problems.check_positive(time_limit=self.time_limit)
+        problems.raise_any()
         self.options = {**self.profile.exact, **own}
 
     def make(self) -> Interface:
@@ -101,11 +101,7 @@ def _known(name: str) -> tuple[str, str]:
 def _by_availability(shown: list[str]) -> str:
     """List solvers, those that can be used here first."""
     names = solver_names()
-    here = [
-        name
-        for name in shown
-        if name == "highs" or availability(*names[name])
-    ]
+    here = [name for name in shown if name == "highs" or availability(*names[name])]
     others = [name for name in shown if name not in here]
     text = f"on this machine {shortlist(here, len(here))}"
     more = f"; not installed: {shortlist(others, len(others))}" if others else ""
