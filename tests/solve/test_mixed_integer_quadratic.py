@@ -40,7 +40,9 @@ def cost(y, demand):
 def enumerate_decisions(scenarios, weights):
     """Return the best of all decisions and its value."""
     values = {
-        y: sum(w * cost(np.array(y), z) for w, z in zip(weights, scenarios))
+        y: sum(
+            w * cost(np.array(y), z) for w, z in zip(weights, scenarios, strict=True)
+        )
         for y in itertools.product(RANGE, RANGE)
     }
     best = min(values, key=values.get)

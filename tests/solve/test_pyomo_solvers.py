@@ -31,6 +31,9 @@ TOLERANCES = {
     "ipopt": 1e-6,
     "appsi_cbc": 2e-4,  # eight digits, and a cut to match
 }
+# Our own engine needs no cut. Elsewhere its slack of 1e-9 lowers the loss by 1e-9 times the
+# cut's dual, which is up to 400 in these models.
+LOSS_TOLERANCE = 1e-6
 NO_MOVING_BOUNDS = ("scip_persistent", "scip_direct", "appsi_ipopt", "appsi_cbc")
 OTHERS = [pytest.param(name, marks=needs_solver(name)) for name in TOLERANCES]
 NONLINEAR = [
@@ -266,6 +269,7 @@ def test_another_solver_gives_the_same_answers(name, solver):
             PyomoSolver(model, solver).solve(*case(model, 1, 0)[:2])
         return
     own, other = csg.Oracle(model), PyomoSolver(model, solver)
+    same_slack = PyomoSolver(model, "appsi_highs")
     sign = csg.TwoStageModel(model).sense
     counts = [(1, 0)] if name == "mnv" else CASES  # MNV takes CBC and SCIP long
     for count, seed in counts:
@@ -276,7 +280,9 @@ def test_another_solver_gives_the_same_answers(name, solver):
         cost = own.cost(solution.decision, outcome[None])[0]
         value = other.solve(zetas, weights).value
         assert value == close(sign * solution.value, tolerance)
-        assert other.loss(zetas, weights, outcome) == close(expected, tolerance)
+        loss = other.loss(zetas, weights, outcome)
+        assert loss == close(expected, max(tolerance, LOSS_TOLERANCE))
+        assert loss == close(same_slack.loss(zetas, weights, outcome), tolerance)
         assert other.cost(solution.decision, outcome) == close(cost, tolerance)
 
 

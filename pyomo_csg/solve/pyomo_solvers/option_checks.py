@@ -84,7 +84,7 @@ def _scip_problems(name: str, option: Any) -> list[str]:
     try:
         model.hideOutput()
         model.setParam(name, option)
-    except Exception as error:  # its own, of many kinds, for a value out of range
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         return [f"SCIP does not take {option!r:.80} for option '{name}': {error}"]
     return []
 
