@@ -193,7 +193,7 @@ def _locate(
     for value in (path, time, stoch):
         if value is not None and not isinstance(value, str | os.PathLike):
             found = "it is not a path; give the name of a file"
-            raise DataError(f"{value!r:.80} cannot be read", [found])
+            raise DataError(f"'{value!s:.80}' cannot be read", [found])
     if (time is None) != (stoch is None):
         found = (
             f"only the {'stoch' if time is None else 'time'} file was given beside it"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -112,9 +113,15 @@ class AppsiInterface:
         """Solve the model that was loaded."""
         setattr(self._solver, f"{self._key}_options", dict(options))
         self._solver.config.time_limit = time_limit
+        start = time.perf_counter()
         results = self._solver.solve(model, timer=timer)
         loader = results.solution_loader
-        return _answer(results, results.best_objective_bound, loader.load_vars)
+        answer = _answer(results, results.best_objective_bound, loader.load_vars)
+        is_late = time_limit is not None and time.perf_counter() - start >= time_limit
+        if self._key == "cbc" and answer.status == "infeasible" and is_late:
+            # CBC says so too if its time ends before it finds a point.
+            return replace(answer, status="time limit")
+        return answer
 
 
 class ContribInterface:

@@ -223,7 +223,7 @@ class RecourseProgram:
         Raises
         ------
         SolverTrouble
-            ``'infeasible'`` too if the decision breaks a rule of the first stage.
+            ``'infeasible'`` too if the decision violates the first stage.
         """
         self._program.set(decision, outcome)
         for name, body, lower, upper in self._rules:
@@ -232,7 +232,7 @@ class RecourseProgram:
             below = lower is not None and x < value(lower) - slack
             above = upper is not None and x > value(upper) + slack
             if below or above:
-                raise SolverTrouble("infeasible", f"the decision breaks '{name}'")
+                raise SolverTrouble("infeasible", f"the decision violates '{name}'")
         return self._program.optimum()
 
 
