@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import pandas as pd
 from pyomo.core.base.block import BlockData
-from tqdm import tqdm
 
 from pyomo_csg.decisions.decision import Decision
 from pyomo_csg.errors import SolveError
 from pyomo_csg.learn.columns import LARGEST
 from pyomo_csg.learn.history import read_contexts
+from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel
 
@@ -212,19 +212,16 @@ class Decider(ABC):
         """Return the solutions for all contexts, in one batch if K is the same."""
         if isinstance(scenarios, np.ndarray):
             return self.oracle.solve(scenarios, weights, **how)
-        bar = tqdm(
-            list(zip(scenarios, weights, strict=True)),
-            desc="decisions",
-            delay=2,
-            disable=not how["progress"],
-        )
+        pairs, shown = list(zip(scenarios, weights, strict=True)), how["progress"]
         how = {**how, "progress": False}
         found = []
-        for case, (one, shares) in enumerate(bar):
-            try:
-                found.append(self.oracle.solve(one[None], shares[None], **how))
-            except SolveError as error:
-                raise error.told(case=case) from error
+        with progress_bar("decisions", len(pairs), "decisions", shown) as bar:
+            for case, (one, shares) in enumerate(pairs):
+                try:
+                    found.append(self.oracle.solve(one[None], shares[None], **how))
+                except SolveError as error:
+                    raise error.told(case=case) from error
+                bar.update()
         return Solution(
             **{
                 part: np.concatenate([getattr(one, part) for one in found])

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pyomo.core.base.block import BlockData
-from tqdm.auto import tqdm
 
 from pyomo_csg.errors import DataError, SolveError
 from pyomo_csg.evaluation.cases import Case, check_options, read_cases, select_model
@@ -25,13 +24,12 @@ from pyomo_csg.evaluation.tables import (
     improve_reference,
     low_cost_warnings,
 )
+from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages.inputs import decision_vector
 from pyomo_csg.transform.transformations import check_feasible
 
 logger = logging.getLogger(__name__)
-
-_QUIET_SECONDS = 2.0  # before a progress bar appears
 
 
 def evaluate(
@@ -180,7 +178,8 @@ def run_policies(
 ) -> pd.DataFrame:
     """Return the records of all policies in all cases, by trial, case and policy."""
     rows = {}
-    with _progress_bar("decisions", len(policies) * len(cases), progress) as bar:
+    total = len(policies) * len(cases)
+    with progress_bar("decisions", total, "decisions", progress) as bar:
         for name, policy in policies.items():
             for i, case in enumerate(cases):
                 rows[trial, i, name] = asdict(_run_policy(policy, case, i, exact))
@@ -188,10 +187,6 @@ def run_policies(
             _warn_failures(name, [rows[trial, i, name] for i in range(len(cases))])
     keys = pd.MultiIndex.from_tuples(rows, names=["trial", "case", "policy"])
     return pd.DataFrame(list(rows.values()), index=keys)
-
-
-def _progress_bar(label: str, total: int, progress: bool) -> tqdm:
-    return tqdm(total=total, desc=label, delay=_QUIET_SECONDS, disable=not progress)
 
 
 def _run_policy(policy: Any, case: Case, number: int, exact: Oracle) -> Record:
@@ -262,7 +257,7 @@ def solve_full_programs(
     """
     known = {i: full for i, case in enumerate(cases) if (full := cache.read(case))}
     missing = [i for i in range(len(cases)) if i not in known]
-    with _progress_bar("full programs", len(missing), progress) as bar:
+    with progress_bar("full programs", len(missing), "programs", progress) as bar:
         for i, solved in _each(
             lambda i: _timed_solve(oracle, cases[i]), missing, workers
         ):

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
-from tqdm.auto import tqdm
+
+from pyomo_csg.progress_bars import progress_bar
 
 logger = logging.getLogger(__name__)
 
@@ -49,17 +50,16 @@ class TrainingLog:
         if self.stopped_in is not None:
             raise TimeUpError
         start = time.perf_counter()
-        with self._bar(name, unit, None, total) as bar:
+        with progress_bar(name, total, unit, self.progress, 0) as bar:
             yield StageBar(self, name, bar)
         logger.info("%s took %.1f s", name, time.perf_counter() - start)
 
     def each(self, name: str, items: Sequence[Any], unit: str) -> Iterable[Any]:
         """Return items under a bar, whatever the time budget."""
-        return self._bar(name, unit, items, len(items))
-
-    def _bar(self, name: str, unit: str, items: Any, total: int) -> Any:
-        hidden = not self.progress
-        return tqdm(items, name, total, unit=f" {unit}", disable=hidden)
+        with progress_bar(name, len(items), unit, self.progress, 0) as bar:
+            for item in items:
+                yield item
+                bar.update()
 
     def check_time(self, stage: str) -> None:
         """Raise a TimeUpError if the time budget is used up."""

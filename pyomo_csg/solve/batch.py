@@ -20,10 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from pyomo_csg.errors import SolveError
 from pyomo_csg.locks import fork_count, process_wide_lock
+from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import (
     CostTask,
@@ -50,7 +50,6 @@ _FRESH_COSTS = 4096  # which are cheap once the bases are known
 _LEAST_CHUNKS = 4  # a worker, so that the slowest does not hold up the rest
 _MOST_ENGINES = 16
 _MOST_DEATHS = 2
-_QUIET_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -203,13 +202,8 @@ class Batch:
         chunks = list(self._chunks(task, fresh))
         results: dict[int, R] = {}
         try:
-            with tqdm(
-                total=len(task),
-                disable=not progress or len(chunks) == 1,
-                delay=_QUIET_SECONDS,
-                unit=" cases",
-                desc=task.label,
-            ) as bar:
+            shown = progress and len(chunks) > 1
+            with progress_bar(task.label, len(task), "cases", shown) as bar:
                 if self._needs_executor(task):
                     for number, result in self._submit(task, chunks, fresh):
                         results[number] = result

@@ -1,4 +1,4 @@
-"""Bad options of the three programs, and bad scenarios from mpi-sppy."""
+"""Bad options of the three programs, bad SMPS files, bad scenarios from mpi-sppy."""
 
 from types import SimpleNamespace
 
@@ -84,7 +84,40 @@ MPISPPY = [
     ),
     ("a Var", (creator, NAMES, "order"), {}, "'order' is a Var", "expected a Param"),
 ]
+SMPS = [
+    (
+        "no such file",
+        lambda s: csg.read_smps(s.folder / "none"),
+        "none",
+        "no such file",
+    ),
+    ("a number", lambda s: csg.read_smps(3), "3", "give"),
+    (
+        "a file of something else",
+        lambda s: csg.read_smps(*[s.folder / "model.py"] * 3),
+        "model.py",
+        "ENDATA",
+    ),
+]
+WRITTEN = [
+    ("no scenarios", (None, None), {}, "scenarios", "numbers"),
+    ("half a weight", ([[1.0]], [0.5]), {}, "weights", "divide"),
+    ("a section", ([[1.0]], None), {"section": "indep"}, "'indep'", "'blocks'"),
+]
 CASES = [
+    *(Bad("csg.read_smps", *case) for case in SMPS),
+    *(
+        Bad(
+            "csg.write_smps",
+            given,
+            lambda s, given=arguments, kwargs=kwargs: csg.write_smps(
+                s.model, *given, s.folder / "written", **kwargs
+            ),
+            thing,
+            remedy,
+        )
+        for given, arguments, kwargs, thing, remedy in WRITTEN
+    ),
     *(
         Bad(
             f"csg.{name}",

@@ -140,10 +140,10 @@ def test_what_cannot_be_compiled_says_why_and_what_can_take_it():
     with pytest.raises(csg.ModelError) as error:
         csg.Oracle(m)
     assert "Constraint 'bent' is not linear in the variables" in error.value.problems[0]
-    assert "solver='appsi_ipopt'" in error.value.problems[0]
+    assert "solver='ipopt'" in error.value.problems[0]
     assert "'curve'" in error.value.problems[1]
     with pytest.raises(
-        csg.ModelError, match=r"SOSConstraint 'curve\[1\].*appsi_gurobi"
+        csg.ModelError, match=r"SOSConstraint 'curve\[1\].*gurobi_persistent"
     ):
         csg.Oracle(sos_piecewise())
 

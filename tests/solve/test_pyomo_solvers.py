@@ -198,9 +198,9 @@ def test_a_decision_that_breaks_the_first_stage_is_infeasible():
     engine = PyomoSolver(ZOO["fixed_variables"]())
     outcome = np.array([6.0])
     assert engine.cost(np.array([2.5, 1.5]), outcome) == close(4 + 3 + 0.5)
-    with pytest.raises(SolverTrouble, match=r"breaks 'y\[2\]'"):
+    with pytest.raises(SolverTrouble, match=r"violates 'y\[2\]'"):
         engine.cost(np.array([2.5, 1.0]), outcome)
-    with pytest.raises(SolverTrouble, match=r"breaks 'cap'"):
+    with pytest.raises(SolverTrouble, match=r"violates 'cap'"):
         engine.cost(np.array([3.0, 1.5]), outcome)
 
 

@@ -1,0 +1,44 @@
+"""Progress bars that appear after two seconds, and nothing where they are not wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import Self
+
+_DELAY_SECONDS = 2.0
+
+
+class HiddenBar:
+    """Takes the calls of a tqdm bar and shows nothing.
+
+    A disabled tqdm bar takes a lock that all forked processes share. If one of them is
+    killed while it holds the lock, the others wait forever.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def update(self, _count: float = 1) -> None:
+        """Do nothing."""
+
+    def set_postfix(self, *_: Any, **__: Any) -> None:
+        """Do nothing."""
+
+
+def progress_bar(
+    label: str,
+    total: int,
+    unit: str,
+    shown: bool,
+    delay: float = _DELAY_SECONDS,
+) -> Any:
+    """Return a tqdm bar, or a :class:`HiddenBar`."""
+    if not shown:
+        return HiddenBar()
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, desc=label, delay=delay, unit=f" {unit}")
