@@ -88,8 +88,8 @@ SMPS = [
     (
         "no such file",
         lambda s: csg.read_smps(s.folder / "none"),
-        "none",
-        "no such file",
+        "none.cor",
+        "put it there",
     ),
     ("a number", lambda s: csg.read_smps(3), "3", "give"),
     (
