@@ -34,11 +34,12 @@ def progress_bar(
     total: int,
     unit: str,
     shown: bool,
-    delay: float = _DELAY_SECONDS,
+    delay: float | None = None,
 ) -> Any:
     """Return a tqdm bar, or a :class:`HiddenBar`."""
     if not shown:
         return HiddenBar()
     from tqdm.auto import tqdm
 
-    return tqdm(total=total, desc=label, delay=delay, unit=f" {unit}")
+    wait = _DELAY_SECONDS if delay is None else delay
+    return tqdm(total=total, desc=label, delay=wait, unit=f" {unit}")

@@ -14,6 +14,7 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, mnv, newsvendor
+from pyomo_csg import progress_bars
 from pyomo_csg.solve import batch as batches
 from tests.solve.test_faults import no_complete_recourse
 from tests.solve.test_oracle import batch
@@ -221,7 +222,7 @@ def test_failures_keep_their_numbers_across_chunks():
 
 
 def test_a_long_batch_shows_a_bar(capfd, monkeypatch):
-    monkeypatch.setattr(batches, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(progress_bars, "_DELAY_SECONDS", 0.0)
     monkeypatch.setattr(batches, "_MOST_CASES", 50)
     zetas, omegas = batch(newsvendor.build(), count=200)
     oracle = csg.Oracle(newsvendor.build())
