@@ -48,14 +48,14 @@ class Selection:
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
-    """The network that a method fitted to all rows, and how it was selected.
+    """The generator that a method fitted to all rows, and how it was selected.
 
     ``holdout_losses`` returns the losses (m,) on held-out rows of networks fitted to the
     other rows: costs of decisions, or MMD losses of ``'mmd'``, which has ``holdout_costs``
     for the costs.
     """
 
-    network: TaskNet
+    generator: ScenarioGenerator
     selection: Selection
     holdout_losses: Callable[[], np.ndarray]
     holdout_costs: Callable[[], np.ndarray] | None = None

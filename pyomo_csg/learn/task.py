@@ -9,9 +9,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyomo.environ as pyo
 import torch
 from torch import Tensor, nn
 
+from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig, with_bandwidth
 from pyomo_csg.learn.distributions.distances import mmd_loss, trainable_kernel
@@ -26,14 +28,16 @@ from pyomo_csg.learn.networks.task_nets import (
 )
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.solve import Oracle
+from pyomo_csg.solve.results import LossGradient, Solution
 
 # In a fit, failures are recorded and solves do not depend on earlier ones.
-ORACLE_OPTIONS: dict[str, Any] = {
+_OPTIONS: dict[str, Any] = {
     "on_error": "record",
     "progress": False,
     "fresh": True,
 }
 _WARM_UP_SETS, _WARM_UP_OUTCOMES = 64, 256
+_SCALE_ROWS = 500  # on which the spread of costs is measured
 
 
 class Task:
@@ -69,6 +73,7 @@ class Task:
         spread = self.omega.spread
         is_raw = config.units == "raw"
         self.kernel_unit = torch.ones_like(spread) if is_raw else spread
+        self._terms: dict[int, tuple[Any, Tensor | None]] = {}
 
     def warm_up_oracle(self) -> None:
         """Let the oracle learn its shortcuts once instead of in every batch."""
@@ -77,10 +82,85 @@ class Task:
         tried = outcomes[evenly_spaced(len(outcomes), _WARM_UP_OUTCOMES)]
         self.oracle.rehearse(outcomes[picked], tried)
 
+    def solve(
+        self, scenarios: np.ndarray, weights: np.ndarray | None = None
+    ) -> Solution:
+        """Solve zeta-SAA; NaN where it was not solved. Raise TimeUpError if time is up."""
+        return self._timed(self.oracle.solve, scenarios, weights=weights)
+
+    def cost(self, decisions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
+        """Return the costs (n,) of decisions (n, s) on outcomes (n, p).
+
+        They are NaN where a decision is NaN, or has no feasible recourse.
+        """
+        costs = np.full(len(outcomes), np.nan)
+        made = np.flatnonzero(np.isfinite(decisions).all(axis=1))
+        if len(made):
+            costs[made] = self._timed(self.oracle.cost, decisions[made], outcomes[made])
+        return costs
+
+    def loss(
+        self,
+        scenarios: np.ndarray,
+        outcomes: np.ndarray,
+        kind: str = "optimistic",
+        weights: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return the losses (n,) of scenarios (n, K, p) on outcomes (n, p)."""
+        return self._timed(
+            self.oracle.loss, scenarios, outcomes, kind=kind, weights=weights
+        )
+
+    def loss_gradient(
+        self,
+        scenarios: np.ndarray,
+        outcomes: np.ndarray,
+        weights: np.ndarray | None = None,
+        oracle: Oracle | None = None,
+    ) -> LossGradient:
+        """Return losses and their gradients, by default of the task's oracle."""
+        oracle = oracle or self.oracle
+        return self._timed(oracle.loss_gradient, scenarios, outcomes, weights=weights)
+
+    def _timed(self, call: Any, *arrays: Any, **options: Any) -> Any:
+        """Call the oracle within the time budget."""
+        if self.log.deadline is not None:
+            options["deadline"] = self.log.deadline
+        found = call(*arrays, **options, **_OPTIONS)
+        self.log.check_time()
+        return found
+
+    @cached_property
+    def relaxed(self) -> Oracle:
+        """The oracle of the model with its integers relaxed; its programs are fast."""
+        if not self.has_integers:
+            return self.oracle
+        model = self.oracle.two_stage.copied().model
+        pyo.TransformationFactory("core.relax_integer_vars").apply_to(model)
+        return self.oracle.on(model)
+
+    @cached_property
+    def has_gradient(self) -> bool:
+        """Whether decisions move with scenarios, and the solver has their gradient."""
+        rng, outcomes = self.rng("gradient"), self.history.outcomes
+        picked = rng.integers(len(outcomes), size=(8, self.scenarios))
+        others = outcomes[rng.integers(len(outcomes), size=8)]
+        try:
+            found = self.loss_gradient(outcomes[picked], others, oracle=self.relaxed)
+        except CsgError:
+            return False
+        return bool(np.nan_to_num(found.gradient).any())
+
     def with_scenarios(self, count: int) -> Task:
         """Return the same task with another number of scenarios."""
         other = copy.copy(self)
         other.scenarios = count
+        return other
+
+    def with_config(self, **changes: Any) -> Task:
+        """Return the same task with some other settings."""
+        other = copy.copy(self)
+        other.config = replace(self.config, **changes)
         return other
 
     def with_rows(self, contexts: np.ndarray, outcomes: np.ndarray) -> Task:
@@ -95,6 +175,7 @@ class Task:
             (other.history.contexts - self.center) / self.spread
         )
         other.outcomes = torch.as_tensor(other.history.outcomes)
+        other._terms = {}
         return other
 
     @property
@@ -124,16 +205,23 @@ class Task:
     @cached_property
     def cost_scale(self) -> float:
         """The standard deviation of the costs of the decision for the median outcome."""
-        middle = np.median(self.history.outcomes, axis=0)
-        found = self.oracle.solve(middle[None, None], **ORACLE_OPTIONS)
-        if not np.isfinite(found.decision).all():
-            return 1.0
-        costs = self.oracle.cost(
-            found.decision[0], self.history.outcomes, **ORACLE_OPTIONS
-        )
+        outcomes = self.history.outcomes
+        middle = np.median(outcomes, axis=0)
+        decision = self.solve(middle[None, None]).decision
+        some = outcomes[evenly_spaced(len(outcomes), _SCALE_ROWS)]
+        costs = self.cost(np.repeat(decision, len(some), axis=0), some)
         known = costs[np.isfinite(costs)]
         spread = float(known.std()) if len(known) else 0.0
         return spread if spread > 0 else float(np.abs(known).max(initial=1.0))
+
+    def context_terms(self, head: Any) -> Tensor | None:
+        """Return what a head computes from the contexts of all rows, if anything."""
+        if id(head) not in self._terms:
+            terms = getattr(head, "history_terms", None)  # out of fold
+            if terms is None:
+                terms = head.context_terms(torch.as_tensor(self.history.contexts))
+            self._terms[id(head)] = head, terms  # the head, so that its id stays its own
+        return self._terms[id(head)][1]
 
     def rng(self, stage: str) -> np.random.Generator:
         """Return the generator of a stage, which does not depend on earlier stages."""
@@ -156,9 +244,10 @@ class Task:
         """Return a body's scenarios (n, K, p) and weights (n, K) on some rows."""
         head = head or self.head
         with torch.no_grad(), eval_mode(body):
-            raw = torch.as_tensor(self.history.contexts[rows])
-            free = body(self.contexts[torch.as_tensor(rows)])
-            found = scenarios_from_output(free, head, head.context_terms(raw))
+            index, terms = torch.as_tensor(rows), self.context_terms(head)
+            free = body(self.contexts[index])
+            known = None if terms is None else terms[index]
+            found = scenarios_from_output(free, head, known)
         return found[0].numpy(), found[1].numpy()
 
     def solver_weights(self, weights: np.ndarray) -> np.ndarray | None:

@@ -154,6 +154,20 @@ def train_ensemble(
         ensemble.load(mean)
 
 
+def sampled_rows(
+    rows: Sequence[np.ndarray], programs: int, epochs: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Return at most ``programs / epochs`` of each member's rows, drawn at random.
+
+    A few passes over some rows cost as many programs as one over all of them.
+    """
+    most = max(1, programs // epochs)
+    return [
+        mine if len(mine) <= most else np.sort(rng.choice(mine, most, replace=False))
+        for mine in rows
+    ]
+
+
 def row_batches(
     rows: Sequence[np.ndarray], size: int, steps: int, rng: np.random.Generator
 ) -> np.ndarray:

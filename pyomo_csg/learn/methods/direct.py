@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pyomo_csg.learn.distributions.samplers import Sampler
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import scenarios_from_output
-from pyomo_csg.learn.task import ORACLE_OPTIONS, Task
+from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule, train_ensemble
 from pyomo_csg.solve import Oracle
 
@@ -46,9 +46,7 @@ class Direct:
         self._regularization = regularization
         self._draws = draws or task.config.draws
         self._heads = heads or [task.head] * len(samplers)
-        raw = torch.as_tensor(task.history.contexts)
-        terms = {id(head): head.context_terms(raw) for head in self._heads}
-        self._terms = [terms[id(head)] for head in self._heads]
+        self._terms = [task.context_terms(head) for head in self._heads]
         self.failed = 0
 
     def train(
@@ -131,11 +129,11 @@ class Direct:
         """Return differentiable task losses (S, B), and where they could not be solved."""
         shape = scenarios.shape[:2]
         values, shares = scenarios.detach().numpy(), weights.detach().numpy()
-        found = self._oracle.loss_gradient(
+        found = self._task.loss_gradient(
             values.reshape(-1, *values.shape[2:]),
             outcomes.reshape(-1, *outcomes.shape[2:]),
-            weights=self._task.solver_weights(shares.reshape(-1, shares.shape[-1])),
-            **ORACLE_OPTIONS,
+            self._task.solver_weights(shares.reshape(-1, shares.shape[-1])),
+            self._oracle,
         )
         self.failed += len(found.failures)
         unit = self._task.cost_scale

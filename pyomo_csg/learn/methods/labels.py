@@ -7,7 +7,7 @@ import logging
 
 import numpy as np
 
-from pyomo_csg.learn.task import ORACLE_OPTIONS, Task
+from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
 
 logger = logging.getLogger(__name__)
@@ -22,8 +22,9 @@ def label_losses(
     scenarios: np.ndarray,
     outcomes: np.ndarray,
     weights: np.ndarray | None = None,
+    kind: str = "optimistic",
 ) -> np.ndarray:
-    """Return l_opt (n,) of deciding on scenarios (n, K, p) when outcomes (n, p) follow.
+    """Return the losses (n,) of deciding on scenarios (n, K, p) when outcomes (n, p) follow.
 
     It is NaN for programs that could not be solved and for scenarios that are not finite;
     a warning counts them. ``stage`` names the bar, the log entries and the stored chunks.
@@ -45,12 +46,11 @@ def label_losses(
                 found = np.full(chunk.stop - start, np.nan)
                 why = "" if finite[chunk].all() else "scenarios that are not finite"
                 if len(rows):
-                    found[rows - start] = oracle.loss(
+                    found[rows - start] = task.loss(
                         scenarios[rows],
                         outcomes[rows],
-                        kind="optimistic",
-                        weights=None if weights is None else weights[rows],
-                        **ORACLE_OPTIONS,
+                        kind,
+                        None if weights is None else weights[rows],
                     )
                     why = _first_failure(oracle) or why
                 text = np.frombuffer(why.encode(), np.uint8)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pyomo_csg.learn.distributions.samplers import evenly_spaced
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import scenarios_from_output
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule, train_ensemble
+
+_MOST_STEPS, _LEAST_EPOCHS = 2400, 2  # a long history needs fewer passes over it
+_MOST_STOPPING_ROWS = 1000  # held-out rows of a member, for early stopping
 
 Generator = Callable[[np.ndarray], tuple[Tensor, Tensor]]
 
@@ -42,7 +47,10 @@ def train_mmd(
     def loss(batch: np.ndarray) -> Tensor:
         return task.mmd_losses(*generate(batch), batch).mean(-1) / scale
 
-    schedule = Schedule(config.mmd_epochs, config.batch, config.mmd_rate, config.decay)
+    rate, decay = config.mmd_rate, config.decay
+    schedule = Schedule(config.mmd_epochs, config.batch, rate, decay)
+    most = max(_LEAST_EPOCHS, _MOST_STEPS // schedule.steps(rows))
+    schedule = replace(schedule, epochs=min(schedule.epochs, most))
     stopping = _EarlyStopping(task, ensemble, generate, held_out)
     with task.log.stage(stage, schedule.epochs) as bar:
 
@@ -65,8 +73,7 @@ def train_mmd(
 def scenario_generator(task: Task, ensemble: Ensemble, head: Any = None) -> Generator:
     """Return the function from rows (S, B) to the members' scenarios and weights."""
     heads = expand_heads(task, head, len(ensemble))
-    contexts = torch.as_tensor(task.history.contexts)
-    terms = {id(one): one.context_terms(contexts) for one in heads}
+    terms = {id(one): task.context_terms(one) for one in heads}
 
     def place(free: Tensor, one: Any, index: Tensor) -> tuple[Tensor, Tensor]:
         known = terms[id(one)]
@@ -113,7 +120,11 @@ class _EarlyStopping:
         held_out: Sequence[np.ndarray] | None,
     ):
         self._task, self._ensemble, self._generate = task, ensemble, generate
-        self._rows, self._shares = _pad_rows(held_out or [])
+        some = [
+            mine[evenly_spaced(len(mine), _MOST_STOPPING_ROWS)]
+            for mine in held_out or []
+        ]
+        self._rows, self._shares = _pad_rows(some)
         self.epoch, self.least = 0, math.inf
         self.state: list[Tensor] | None = None
 

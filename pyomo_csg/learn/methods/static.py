@@ -47,13 +47,14 @@ def train_static(
     *,
     fresh: bool = False,
     head: Any = None,
+    kind: str = "optimistic",
 ) -> list[LossNetFit]:
     """Train one body per lambda and set of rows on Loss-Net + lambda * MMD.
 
     Members that start from the same body (the same object, trained by MMD) share its
     labels; on the same rows they share a Loss-Net, too. ``fresh`` bodies start from new
     weights, as the paper does, for as many epochs as an MMD fit. ``head`` is one for all
-    members, or a list.
+    members, or a list; ``kind`` is that of the losses.
     """
     heads = expand_heads(task, head, len(start))
     keys = [(id(body), id(mine)) for body, mine in zip(start, heads, strict=True)]
@@ -71,6 +72,7 @@ def train_static(
         list(labeled_rows.values()),
         f"{stage} labels",
         [heads[s] for s in firsts.values()],
+        kind,
     )
     by_start = dict(zip(firsts, labeled, strict=True))
     number: dict[Any, int] = {}  # of the Loss-Net, by start and rows
@@ -176,8 +178,9 @@ def label_bodies(
     rows: Sequence[np.ndarray],
     stage: str,
     head: Any = None,
+    kind: str = "optimistic",
 ) -> list[LossSamples]:
-    """Return the scenarios of bodies on their rows with l_opt, solved in one batch."""
+    """Return the scenarios of bodies on their rows with losses, solved in one batch."""
     heads = expand_heads(task, head, len(bodies))
     found = [
         task.generate_scenarios(body, mine, its_head)
@@ -186,9 +189,8 @@ def label_bodies(
     scenarios = np.concatenate([one for one, _ in found])
     weights = np.concatenate([one for _, one in found])
     outcomes = task.history.outcomes[np.concatenate(list(rows))]
-    losses = label_losses(
-        task, stage, scenarios, outcomes, task.solver_weights(weights)
-    )
+    shares = task.solver_weights(weights)
+    losses = label_losses(task, stage, scenarios, outcomes, shares, kind)
     task.log.record(stage, len(losses), missing=int(np.isnan(losses).sum()))
     together = LossSamples(scenarios, weights, outcomes, penalize_unsolved(losses))
     *ends, total = np.cumsum([len(mine) for mine in rows])

@@ -18,7 +18,7 @@ from pyomo_csg.learn.networks.task_nets import (
     Linear,
     Recurrent,
 )
-from pyomo_csg.learn.task import ORACLE_OPTIONS, Task
+from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import torch_seed
 
 _CLUSTERS = 20
@@ -103,10 +103,10 @@ def costliest_rows(task: Task, rows: np.ndarray) -> np.ndarray:
     shares = np.bincount(clusters.labels_, minlength=count) / len(outcomes)
     # Rounding can move a mean out of Omega if its cluster is on the boundary.
     middles = task.omega.project(torch.as_tensor(clusters.cluster_centers_)).numpy()
-    found = task.oracle.solve(middles[None], shares[None], **ORACLE_OPTIONS)
-    if not np.isfinite(found.decision).all():
+    decision = task.solve(middles[None], shares[None]).decision
+    if not np.isfinite(decision).all():
         return np.arange(len(rows))
-    costs = task.oracle.cost(found.decision[0], outcomes, **ORACLE_OPTIONS)
+    costs = task.cost(np.repeat(decision, len(outcomes), axis=0), outcomes)
     most = np.argsort(np.where(np.isnan(costs), np.inf, costs), kind="stable")
     return most[-max(1, round(_COSTLY_SHARE * len(rows))) :]
 

@@ -1,4 +1,4 @@
-"""The candidates of ``'auto'``, each trained on every fold and on all rows at once."""
+"""The candidates of ``'auto'``, each fitted to every fold and to all rows at once."""
 
 from __future__ import annotations
 
@@ -8,88 +8,54 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyomo.environ as pyo
 from torch import nn
 
-from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.checkpoint import train_or_restore
-from pyomo_csg.learn.distributions.copula_forest import augment
 from pyomo_csg.learn.distributions.location_scale import scaled_residuals
 from pyomo_csg.learn.distributions.samplers import (
     ObservedSampler,
     PooledSampler,
     ResidualSampler,
     Sampler,
-    WeightedSampler,
 )
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import (
     GRID,
-    LossNetFit,
     load_loss_net_fits,
     save_loss_net_fits,
     standard_lambdas,
     train_static,
 )
-from pyomo_csg.learn.networks.initialization import (
-    new_body,
-    replicate_scenarios,
-    unconstrained_outcomes,
+from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
+from pyomo_csg.learn.selection.atoms import AtomTraining
+from pyomo_csg.learn.selection.fits import (
+    Candidate,
+    NetworkFit,
+    loss_net_candidates,
+    network_candidate,
 )
-from pyomo_csg.learn.selection.folds import Folds, FoldSamplers, uses_one_holdout
-from pyomo_csg.learn.selection.scoring import best_body
-from pyomo_csg.learn.selection.starting_points import starting_atoms, starting_constants
-from pyomo_csg.learn.task import ORACLE_OPTIONS, Task
-from pyomo_csg.learn.trainer import Schedule
-from pyomo_csg.solve import Oracle
+from pyomo_csg.learn.selection.fold_distributions import (
+    FoldDistributions,
+    FoldForecasts,
+)
+from pyomo_csg.learn.selection.folds import Folds
+from pyomo_csg.learn.selection.integer_training import IntegerTraining
+from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
+from pyomo_csg.learn.selection.scoring import Scoreboard, best_fit
+from pyomo_csg.learn.selection.starting_points import (
+    starting_atoms,
+    starting_constants,
+)
+from pyomo_csg.learn.selection.untrained import UntrainedCandidates
+from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.trainer import Schedule, sampled_rows
 
 _ATOM_RATE = 5e-2
 _CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS = 100, 5, 48
 _ATOM_STEPS, _ATOM_BATCH = 800, 10
 _ATOM_DRAWS = 256  # residuals, of which few may be in the tail that matters
-_INTEGER_STEPS, _INTEGER_BATCH = 30, 20
-_ONE_STEPS = 100  # on programs of one scenario
-_SLOW_BATCH, _SLOW_DRAWS = 8, 16  # with integer recourse: each cost is a program
 _FAR_FROM_MMD, _NEAR_MMD = 0.03, 0.2
-
-
-@dataclass(frozen=True, eq=False)
-class FoldFit:
-    """A network trained on one fold, with the Loss-Net that trained it, if any."""
-
-    body: nn.Module
-    head: Any
-    loss_net_fit: LossNetFit | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A way to generate scenarios: one fit per fold, the last on all rows."""
-
-    name: str
-    fits: list[FoldFit]
-
-    @property
-    def bodies(self) -> list[nn.Module]:
-        """The networks of all folds."""
-        return [fit.body for fit in self.fits]
-
-    @property
-    def heads(self) -> list[Any]:
-        """The heads of all folds."""
-        return [fit.head for fit in self.fits]
-
-
-def loss_net_candidates(
-    names: Sequence[str], fits: Sequence[LossNetFit], heads: Sequence[Any]
-) -> list[Candidate]:
-    """Return one candidate per name; ``fits`` has all folds of the first, then the next."""
-    remaining = iter(fits)
-    return [
-        Candidate(name, [FoldFit((fit := next(remaining)).body, h, fit) for h in heads])
-        for name in names
-    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,121 +67,140 @@ class _Start:
 
 
 class Candidates:
-    """Trains the candidates on every fold.
+    """Fits the candidates to every fold, the cheap ones first.
 
-    ``kind`` is the body that reads contexts, ``head`` the user's location and scale, if
-    any. Training evaluates decisions on what ``samplers`` draw, one per fold; by default
-    observed outcomes and those that a forest weights.
+    ``kind`` is the body that reads contexts, and ``head`` the user's location and scale,
+    if any. ``board`` has the mean costs of the candidates so far: training follows the
+    distribution whose decisions cost least.
     """
+
+    board: Scoreboard | None = None
 
     def __init__(
         self,
         task: Task,
         folds: Folds,
+        plan: Plan,
         kind: Any,
         head: Any = None,
-        samplers: Sequence[Sampler] | None = None,
     ):
-        self._task, self._folds, self._kind, self._head = task, folds, kind, head
-        self._samplers = FoldSamplers(task, folds, head, samplers)
+        self._task, self._folds, self._plan = task, folds, plan
+        self._kind, self._head = kind, head
+        self._distributions = FoldDistributions(task, folds)
+        self._forecasts = FoldForecasts(task, folds, head)
 
-    def train_each(self) -> Iterator[Candidate]:
-        """Yield every candidate once it is trained; the first solves no programs."""
+    def each(self, chooses_network: bool = True) -> Iterator[Candidate]:
+        """Yield every candidate once it is fitted; the first ones solve no programs.
+
+        A network that the user chose has only the sample average beside it.
+        """
         if self._head is not None:
-            heads = [self._head] * len(self._folds)
-            yield (atoms := self._mmd_atoms("location-scale, MMD", heads))
-            if self.has_gradient:
-                yield self._direct_atoms(heads)
-            else:
-                yield from self._on_loss_nets(atoms)
+            yield from self._with_users_head()
             return
-        yield (mmd := self.mmd())
-        if not self.has_gradient:
-            starts = self._constant_starts(1)
-            yield self._candidate("constant", [start.body for start in starts])
-            yield from self._on_loss_nets(mmd)
-            return
-        yield self.constant()
-        if self._task.history.has_panels:
-            yield self._direct_atoms(self._samplers.forecasts)
-        elif self._task.has_integers:
-            yield self._direct_integer(mmd)
+        untrained = UntrainedCandidates(self._task, self._folds, self._distributions)
+        if chooses_network:
+            yield from untrained.each()
         else:
-            observed = [ObservedSampler(self._task.history.outcomes)] * len(self._folds)
-            training = self._samplers.training
-            yield self._direct("direct", mmd.bodies, training, _FAR_FROM_MMD)
-            yield self._direct("direct, near mmd", mmd.bodies, observed, _NEAR_MMD)
+            yield untrained.sample_average()
+        yield (mmd := self.mmd())
+        if not self._plan.has_gradient:
+            if self._plan.labels:
+                yield from self._on_loss_nets(mmd)
+        elif self._plan.programs:
+            yield from self._on_decision_costs(mmd, chooses_network)
 
-    def scoring_samplers(self) -> list[ResidualSampler | WeightedSampler | None]:
-        """Return what decisions on held-out rows are evaluated on; None: the observed."""
-        return self._samplers.scoring(self.has_gradient)
+    def _with_users_head(self) -> Iterator[Candidate]:
+        heads = self._forecasts.heads
+        yield (atoms := self._mmd_atoms("location-scale, MMD", heads))
+        if self._plan.has_gradient and self._plan.programs:
+            yield self._location_scale()
+        elif self._plan.labels:
+            yield from self._on_loss_nets(atoms)
+
+    def _on_decision_costs(
+        self, mmd: Candidate, chooses_network: bool
+    ) -> Iterator[Candidate]:
+        """Yield the candidates that are trained on the costs of their decisions."""
+        if self._task.history.has_panels:
+            yield self.constant()
+            yield self._location_scale()
+            return
+        if chooses_network:
+            atoms = AtomTraining(
+                self._task, self._folds, self._plan, self._distributions
+            )
+            yield (found := atoms.train(self._best_residuals(), self._sampled()))
+            if not self._task.has_integers:
+                yield atoms.train_networks(found, self._sampled())
+        if self._task.has_integers:
+            training = IntegerTraining(
+                self._task, self._folds, self._plan, self._kind, self._sampled()
+            )
+            yield training.train(mmd)
+            return
+        observed = [ObservedSampler(self._task.history.outcomes)] * len(self._folds)
+        yield self._direct("direct", mmd.bodies, self._sampled(), _FAR_FROM_MMD)
+        yield self._direct("direct, near mmd", mmd.bodies, observed, _NEAR_MMD)
+        yield self.constant()
 
     @property
     def trusted(self) -> str | None:
         """The candidate to choose unless another is clearly better.
 
         With a user's location and scale, atoms trained on the task loss have little to
-        get wrong, and few held-out residuals cost much. In a series, the effect of the
-        context may change over time. Integer models have a single, small holdout.
+        get wrong, and few held-out residuals cost much.
         """
-        if self._head is not None:
-            return "location-scale" if self.has_gradient else None
-        if self._task.history.has_panels:
+        has_head = self._head is not None and self._plan.has_gradient
+        return "location-scale" if has_head else None
+
+    def scoring_samplers(self) -> list[ResidualSampler] | None:
+        """Return what held-out decisions are evaluated on; None: the observed outcomes.
+
+        With a location and scale, of the user or by LSTMs for panels, all their residuals
+        serve.
+        """
+        uses_forecast = self._task.history.has_panels and self._plan.has_gradient
+        if self._head is None and not uses_forecast:
             return None
-        if self._task.config.rows == "series":
-            return "constant"
-        return "direct" if self._task.has_integers and self.has_gradient else None
+        return self._forecasts.scoring_samplers()
 
     def mmd(self) -> Candidate:
         """Networks trained on the MMD loss."""
         bodies = [self._new_body("mmd", rows) for rows in self._folds.rows]
-        return self._candidate("mmd", self._train_mmd("mmd", bodies))
+        heads = [self._task.head] * len(self._folds)
+        return network_candidate("mmd", self._train_mmd("mmd", bodies), heads)
 
     def constant(self) -> Candidate:
         """The same scenarios for every context, trained on the task loss."""
         task, outcomes = self._task, self._task.history.outcomes
         pools = [PooledSampler(outcomes, rows) for rows in self._folds.rows]
         heads = [task.head] * len(self._folds)
-        if not task.has_integer_recourse:
-            length = _CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS
-            starts = self._constant_starts(task.config.starts)
-            return self._best_starts("constant", starts, pools, heads, *length)
-        # Every cost is a program: train from one start, on few outcomes.
-        first = [start.body for start in self._constant_starts(1)]
-        trained = self._train_integer(
-            "constant", first, pools, heads, _ATOM_RATE / 2, _SLOW_DRAWS
-        )
-        best = [
-            best_body(task, [one, other], rows, pool, task.head)
-            for one, other, rows, pool in zip(
-                trained, first, self._folds.rows, pools, strict=True
-            )
-        ]
-        return self._candidate("constant", best)
-
-    def _constant_starts(self, count: int) -> list[_Start]:
-        """Return the best of many random sets of scenarios, ``count`` per fold."""
-        return [
+        starts = [
             _Start(body, fold)
             for fold, rows in enumerate(self._folds.rows)
-            for body in starting_constants(self._task, rows, count)
+            for body in starting_constants(
+                task, rows, task.config.starts, self._plan.sets
+            )
         ]
+        length = _CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS
+        return self._best_starts("constant", starts, pools, heads, *length)
 
     @cached_property
-    def has_gradient(self) -> bool:
-        """Whether decisions move with scenarios, and the solver has their gradient."""
-        task, rng = self._task, self._task.rng("gradient")
-        picked = rng.integers(len(task.history), size=(8, task.scenarios))
-        outcomes = task.history.outcomes
-        try:
-            found = task.oracle.loss_gradient(
-                outcomes[picked],
-                outcomes[rng.integers(len(outcomes), size=8)],
-                **ORACLE_OPTIONS,
-            )
-        except CsgError:
-            return False
-        return bool(np.nan_to_num(found.gradient).any())
+    def _best_distribution(self) -> str:
+        """The distribution whose reduction decides best; the first one without scores."""
+        return self._best_of(self._distributions.names)
+
+    def _best_residuals(self) -> str:
+        """The best of the distributions that forecast."""
+        return self._best_of(self._distributions.residual_names)
+
+    def _best_of(self, names: Sequence[str]) -> str:
+        means = {} if self.board is None else self.board.means
+        return min(names, key=lambda name: means.get(f"{name}, reduced", np.inf))
+
+    def _sampled(self) -> list[Sampler]:
+        """Return what decisions are evaluated on in training, for each fold."""
+        return [*self._distributions.samplers(self._best_distribution)]
 
     def _direct(
         self,
@@ -223,22 +208,25 @@ class Candidates:
         bodies: Sequence[nn.Module],
         samplers: Sequence[Sampler],
         regularization: float,
-        oracle: Oracle | None = None,
     ) -> Candidate:
         """Networks trained on the task loss plus a little of the MMD loss.
 
         Without the MMD loss, networks may stall where all contexts have one decision,
         since the gradient is zero there.
         """
+        config, folds = self._task.config, self._folds
+        rows = sampled_rows(
+            folds.rows, self._plan.programs, config.task_epochs, self._task.rng(name)
+        )
         trained = self._train_direct(
             name,
             bodies,
-            self._folds.rows,
+            rows,
             samplers,
-            oracle=oracle,
             regularization=regularization,
+            draws=self._plan.draws,
         )
-        return self._candidate(name, trained)
+        return network_candidate(name, trained, [self._task.head] * len(folds))
 
     def _train_direct(
         self,
@@ -257,63 +245,15 @@ class Candidates:
 
         return train_or_restore(self._task, stage, bodies, train)
 
-    def _direct_integer(self, mmd: Candidate) -> Candidate:
-        """Networks of one scenario on the task loss, then of K scenarios.
-
-        Programs of one scenario are fast, which allows many steps with the integers; the
-        networks of K scenarios start from their result. One scenario has no weights to
-        learn, and a user's module has a fixed number of scenarios.
-        """
-        count, larger = self._task.scenarios, self._augmented
-        weighted = self._task.config.weights == "learned"
-        if count == 1 or isinstance(self._kind, nn.Module) or weighted:
-            bodies = larger._train_relaxed_first("direct", mmd.bodies)
-            return self._candidate("direct", bodies)
-        one = larger._with_scenarios(1)
-        start = [one._new_body("one scenario", rows) for rows in one._folds.rows]
-        start = one._train_mmd("one scenario, mmd", start)
-        found = one._train_relaxed_first("one scenario", start)
-        rng = self._task.rng("widened")
-        wide = [replicate_scenarios(body, count, rng) for body in found]
-        rate = self._task.config.task_rate / 2
-        bodies = larger._train_integer(
-            "direct", wide, larger._samplers.training, None, rate, together=True
-        )
-        return self._candidate("direct", bodies)
-
-    @cached_property
-    def _augmented(self) -> Candidates:
-        """The same on augmented rows, with samplers estimated fold by fold."""
-        task, rows, forests = augment(self._task, self._folds.rows)
-        folds = Folds(rows, self._folds.held_out)
-        return Candidates(task, folds, self._kind, samplers=forests)
-
-    def _with_scenarios(self, count: int) -> Candidates:
-        """The same with another number of scenarios."""
-        task, samplers = self._task.with_scenarios(count), self._samplers.training
-        return Candidates(task, self._folds, self._kind, samplers=samplers)
-
-    def _train_relaxed_first(
-        self, name: str, bodies: Sequence[nn.Module]
-    ) -> list[nn.Module]:
-        """Train on the task loss of the relaxation, then of the integer model."""
-        rate, samplers = self._task.config.task_rate / 2, self._samplers.training
-        relaxed = self._direct(
-            f"{name}, relaxed", bodies, samplers, _FAR_FROM_MMD, self._relaxed
-        )
-        longer = self._task.scenarios == 1
-        return self._train_integer(
-            name, relaxed.bodies, samplers, None, rate, longer=longer
-        )
-
-    def _direct_atoms(self, heads: Sequence[Any]) -> Candidate:
+    def _location_scale(self) -> Candidate:
         """Constant atoms in units of location and scale, on the task loss."""
-        starts, samplers = [], []
-        for fold, (head, rows) in enumerate(zip(heads, self._folds.rows, strict=True)):
-            sampler = self._samplers.residual_sampler(head, rows)
-            atoms = starting_atoms(self._task, head, rows, sampler)
+        starts, heads = [], self._forecasts.heads
+        samplers = self._forecasts.training_samplers()
+        for fold, rows in enumerate(self._folds.rows):
+            atoms = starting_atoms(
+                self._task, heads[fold], rows, samplers[fold], self._plan.sets
+            )
             starts += [_Start(body, fold) for body in atoms]
-            samplers.append(sampler)
         length = _ATOM_STEPS, _ATOM_BATCH, _ATOM_DRAWS
         return self._best_starts("location-scale", starts, samplers, heads, *length)
 
@@ -323,7 +263,7 @@ class Candidates:
         for head, rows in zip(heads, self._folds.rows, strict=True):
             residuals = scaled_residuals(task, head, rows)
             bodies.append(new_body(task, "constant", residuals, task.rng(f"{name} 0")))
-        return self._candidate(name, self._train_mmd(name, bodies, heads[0]), heads)
+        return network_candidate(name, self._train_mmd(name, bodies, heads[0]), heads)
 
     def _best_starts(
         self,
@@ -336,8 +276,12 @@ class Candidates:
         draws: int,
     ) -> Candidate:
         """Train constant bodies from several starts; keep the best of each fold."""
-        task, bodies = self._task, [start.body for start in starts]
+        task, plan, bodies = self._task, self._plan, [start.body for start in starts]
         rows = [self._folds.rows[start.fold] for start in starts]
+        programs = max(1, plan.programs // task.config.starts)
+        if steps * batch > programs:
+            steps, batch = steps_and_batch(programs, batch)
+        rows = sampled_rows(rows, steps * batch, 1, task.rng(f"{name} rows"))
         schedule = Schedule.of_steps(steps, rows, batch, _ATOM_RATE, 0.0)
         trained = self._train_direct(
             f"{name} starts",
@@ -346,7 +290,7 @@ class Candidates:
             [samplers[start.fold] for start in starts],
             schedule,
             heads=[heads[start.fold] for start in starts],
-            oracle=self._relaxed if task.has_integers else None,
+            oracle=task.relaxed,
             draws=draws,
         )
         # Training may end with a higher cost than its start, so both are compared.
@@ -354,63 +298,16 @@ class Candidates:
             *(_Start(body, s.fold) for body, s in zip(trained, starts, strict=True)),
             *starts,
         ]
-        best = [
-            best_body(
-                task,
-                [start.body for start in tried if start.fold == fold],
-                self._folds.rows[fold],
-                samplers[fold],
-                head,
-                draws,
-            )
-            for fold, head in enumerate(heads)
-        ]
+        best = []
+        for fold, head in enumerate(heads):
+            fits = [NetworkFit(one.body, head) for one in tried if one.fold == fold]
+            rows_here, sampler = self._folds.rows[fold], samplers[fold]
+            number = best_fit(task, fits, rows_here, sampler, draws, plan.compared)
+            best.append(fits[number].body)
         if task.has_integers:
-            best = self._train_integer(
-                name, best, samplers, heads, _ATOM_RATE / 2, draws
-            )
-        return self._candidate(name, best, heads)
-
-    def _train_integer(
-        self,
-        name: str,
-        bodies: Sequence[nn.Module],
-        samplers: Sequence[Sampler],
-        heads: Sequence[Any] | None,
-        rate: float,
-        draws: int | None = None,
-        longer: bool = False,
-        together: bool = False,
-    ) -> list[nn.Module]:
-        """Train on the integer model, for the few steps that its programs allow."""
-        task = self._task
-        rng, rows = task.rng(f"{name} rows"), []
-        steps, batch = _INTEGER_STEPS, _INTEGER_BATCH
-        if task.has_integer_recourse:
-            batch = _SLOW_BATCH
-        if longer:
-            steps, batch = _ONE_STEPS, 2 * batch
-        for mine in self._folds.rows:
-            count = min(len(mine), steps * batch)
-            rows.append(np.sort(rng.choice(mine, count, replace=False)))
-        schedule = Schedule.of_steps(steps, rows, batch, rate, 0.0)
-        return self._train_direct(
-            name,
-            bodies,
-            rows,
-            samplers,
-            schedule,
-            heads=heads,
-            draws=draws,
-            together=together,
-        )
-
-    @cached_property
-    def _relaxed(self) -> Oracle:
-        """The oracle of the model with its integers relaxed."""
-        model = self._task.oracle.two_stage.copied().model
-        pyo.TransformationFactory("core.relax_integer_vars").apply_to(model)
-        return self._task.oracle.on(model)
+            training = IntegerTraining(task, self._folds, plan, self._kind, samplers)
+            best = training.polish(name, best, heads, _ATOM_RATE / 2, draws)
+        return network_candidate(name, best, heads)
 
     def _on_loss_nets(self, mmd: Candidate) -> list[Candidate]:
         """Networks trained on a Loss-Net, one candidate for each lambda of a grid."""
@@ -420,8 +317,18 @@ class Candidates:
         if fits is None:
             first_entry = len(task.log.entries)
             lambdas = [*np.repeat(standard_lambdas(task), len(self._folds))]
-            rows, heads = self._folds.rows * count, mmd.heads * count
-            fits = train_static(task, start, lambdas, rows, stage, head=heads)
+            rows = sampled_rows(
+                self._folds.rows, self._plan.labels, 1, task.rng(f"{stage} rows")
+            )
+            fits = train_static(
+                task,
+                start,
+                lambdas,
+                rows * count,
+                stage,
+                head=mmd.heads * count,
+                kind=self._plan.loss_kind,
+            )
             save_loss_net_fits(task, stage, fits, first_entry)
         names = [f"Loss-Net {factor:g}" for factor in GRID]
         return loss_net_candidates(names, fits, mmd.heads)
@@ -431,7 +338,7 @@ class Candidates:
     ) -> list[nn.Module]:
         task, folds = self._task, self._folds
         # A single holdout of few rows is too small for early stopping.
-        single = uses_one_holdout(task) and not task.history.has_panels
+        single = self._plan.folds == 1 and not task.history.has_panels
         held_out = None if single else folds.held_out
         return train_or_restore(
             task,
@@ -443,11 +350,3 @@ class Candidates:
     def _new_body(self, name: str, rows: np.ndarray) -> nn.Module:
         points = unconstrained_outcomes(self._task, rows)
         return new_body(self._task, self._kind, points, self._task.rng(name))
-
-    def _candidate(
-        self, name: str, bodies: Sequence[nn.Module], heads: Sequence[Any] | None = None
-    ) -> Candidate:
-        heads = heads or [self._task.head] * len(self._folds)
-        return Candidate(
-            name, [FoldFit(*pair) for pair in zip(bodies, heads, strict=True)]
-        )

@@ -32,20 +32,37 @@ from pyomo_csg.learn.methods.surrogate_diagnostics import (
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.auto import learn_auto
-from pyomo_csg.learn.selection.candidates import Candidate, FoldFit, loss_net_candidates
-from pyomo_csg.learn.selection.folds import FoldSamplers, holdout_folds
+from pyomo_csg.learn.selection.fits import (
+    Candidate,
+    NetworkFit,
+    loss_net_candidates,
+    network_candidate,
+)
+from pyomo_csg.learn.selection.fold_distributions import FoldDistributions
+from pyomo_csg.learn.selection.folds import holdout_folds
+from pyomo_csg.learn.selection.plan import Plan
 from pyomo_csg.learn.selection.scoring import compare_candidates, observed_costs
 from pyomo_csg.learn.task import Task
 
 
 def learn(
-    task: Task, method: str, regularization: Any, kind: Any, head: Any = None
+    task: Task,
+    method: str,
+    regularization: Any,
+    kind: Any,
+    head: Any = None,
+    *,
+    plan: Plan | None = None,
+    chooses_network: bool = True,
 ) -> MethodResult:
-    """Return the network that a method finds; the MMD network if the time is up before."""
-    if method != "mmd":  # which solves no programs
-        task.warm_up_oracle()
-    if method == "auto":
-        return learn_auto(task, kind, head)
+    """Return what a method finds; the MMD network if the time is up before.
+
+    ``'auto'`` follows a plan.
+    """
+    if plan is not None:
+        if plan.rehearses:
+            task.warm_up_oracle()
+        return learn_auto(task, plan, kind, head, chooses_network)
     fit = _MethodFit(task, method, regularization, kind, head)
     mmd = fit.train_mmd()
     with suppress(TimeUpError):
@@ -86,7 +103,7 @@ class _MethodFit:
                 task, bodies, folds.rows, folds.held_out, "mmd", head=self._head
             ),
         )
-        return Candidate("mmd", [FoldFit(body, self._head) for body in trained])
+        return network_candidate("mmd", trained, [self._head] * len(trained))
 
     def train_direct(self, mmd: Candidate) -> Candidate:
         """Return the MMD networks after training on the task loss."""
@@ -98,14 +115,15 @@ class _MethodFit:
             if history.has_panels:
                 samplers = [ObservedSampler(history.outcomes)] * len(rows)
             else:
-                samplers = FoldSamplers(task, self._folds).training
+                distributions = FoldDistributions(task, self._folds)
+                samplers = distributions.samplers(distributions.names[-1])
             heads = None if self._head is None else [self._head] * len(rows)
             direct = Direct(task, samplers, heads, regularization=float(weight))
             return direct.train(mmd.bodies, rows, "direct")
 
         bodies = train_or_restore(task, "direct", mmd.bodies, train)
-        fits = [FoldFit(body, self._head) for body in bodies]
-        return Candidate(f"lambda {weight}", fits)
+        heads = [self._head] * len(bodies)
+        return network_candidate(f"lambda {weight}", bodies, heads)
 
     def train_on_loss_nets(self, mmd: Candidate) -> list[Candidate]:
         """Return one candidate per lambda, trained on a Loss-Net.
@@ -151,14 +169,14 @@ class _MethodFit:
         selection = Selection(candidates[0].name)
         if len(candidates) > 1:
             for candidate in candidates:
-                body = candidate.fits[0].body
-                losses.append(observed_costs(task, body, held, head))
+                losses.append(observed_costs(task, candidate.fits[0], held))
             names = [candidate.name for candidate in candidates]
             selection = compare_candidates(names, np.stack(losses))
         best = next(
             i for i, one in enumerate(candidates) if one.name == selection.chosen
         )
-        first, final = candidates[best].fits[0], candidates[best].fits[-1]
+        first, *_, final = candidates[best].fits
+        assert isinstance(first, NetworkFit) and isinstance(final, NetworkFit)
         if first.loss_net_fit is not None and final.loss_net_fit is not None:
             selection.loss_net = loss_net_predictions(
                 task, first.loss_net_fit, held, head
@@ -166,26 +184,24 @@ class _MethodFit:
             trust = loss_net_trust(task, final.loss_net_fit, head)
             selection.trust, selection.notes = trust.get("trust"), trust.get("notes")
         return MethodResult(
-            task.network(final.body, head),
+            final.generator(task),
             selection,
-            lambda: (
-                losses[best] if losses else observed_costs(task, first.body, held, head)
-            ),
+            lambda: losses[best] if losses else observed_costs(task, first, held),
         )
 
     def mmd_result(self, mmd: Candidate) -> MethodResult:
         """Return the MMD network, with its MMD losses and costs on the holdout."""
         task, held, head = self._task, self._held_out, self._head
-        first, final = mmd.fits[0].body, mmd.fits[-1].body
+        first, final = mmd.fits[0], mmd.fits[-1]
 
         def losses() -> np.ndarray:
-            scenarios, weights = task.generate_scenarios(first, held, head)
+            scenarios, weights = task.generate_scenarios(mmd.bodies[0], held, head)
             found = torch.as_tensor(scenarios), torch.as_tensor(weights)
             return task.mmd_losses(*found, held).numpy()
 
         return MethodResult(
-            task.network(final, head),
+            final.generator(task),
             Selection("mmd"),
             losses,
-            lambda: observed_costs(task, first, held, head),
+            lambda: observed_costs(task, first, held),
         )

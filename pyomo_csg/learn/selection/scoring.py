@@ -1,15 +1,13 @@
-"""Costs of a network's decisions on held-out rows, and paired comparisons of them."""
+"""Costs of candidates' decisions on held-out rows, and paired comparisons of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.stats import norm
-from torch import nn
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.samplers import (
@@ -18,11 +16,14 @@ from pyomo_csg.learn.distributions.samplers import (
     evenly_spaced,
 )
 from pyomo_csg.learn.fit_result import CandidateScore, Selection
-from pyomo_csg.learn.task import ORACLE_OPTIONS, Task
-from pyomo_csg.solve import Oracle
+from pyomo_csg.learn.selection.fits import Candidate, Fit
+from pyomo_csg.learn.selection.folds import Folds
+from pyomo_csg.learn.task import Task
 
 _ROWS, _DRAWS, _ERRORS = 48, 48, 256
 _CLEARLY = 2.0  # standard errors by which a clear difference exceeds zero
+_AS_GOOD = 0.5  # standard errors within which the simpler candidate is preferred
+_WEEK = 7  # rows over which errors of daily series often repeat
 _NO_COSTS = (
     "no decision on generated scenarios has a cost on held-out rows; see Oracle.solve "
     "and Oracle.cost on the history for why, and give the model complete recourse"
@@ -41,13 +42,34 @@ class PairedDifference:
 def paired_difference(
     costs: np.ndarray, reference: np.ndarray, ddof: int = 0
 ) -> PairedDifference:
-    """Compare costs (..., n) with those of a reference (n,), row by row; ties count half."""
+    """Compare costs (..., n) with those of a reference (n,), row by row; ties count half.
+
+    Rows are in the order of the history. The standard error allows for neighboring rows
+    that are correlated, as days of a time series are.
+    """
     apart = costs - reference
     return PairedDifference(
         apart.mean(axis=-1),
-        apart.std(axis=-1, ddof=ddof) / math.sqrt(apart.shape[-1]),
+        standard_error(apart, ddof),
         (apart > 0).mean(axis=-1) + (apart == 0).mean(axis=-1) / 2,
     )
+
+
+def standard_error(values: np.ndarray, ddof: int = 0) -> np.ndarray:
+    """Return the standard error of the mean of values (..., n) in the order of time.
+
+    The larger of the one for independent values and the one by Newey and West (1987),
+    whose lags span at least a week of daily rows if there are enough of them.
+    """
+    n = values.shape[-1]
+    plain = values.std(axis=-1, ddof=ddof) / math.sqrt(n)
+    lags = min(n // 8, max(_WEEK, round(n ** (1 / 3))))
+    centered = values - values.mean(axis=-1, keepdims=True)
+    variance = (centered**2).mean(axis=-1)
+    for lag in range(1, lags + 1):
+        products = (centered[..., lag:] * centered[..., :-lag]).sum(axis=-1) / n
+        variance = variance + 2 * (1 - lag / (lags + 1)) * products
+    return np.maximum(plain, np.sqrt(np.maximum(variance, 0.0) / n))
 
 
 def fill_unsolved(costs: np.ndarray) -> np.ndarray:
@@ -61,16 +83,17 @@ def compare_candidates(
 ) -> Selection:
     """Choose the candidate with the least mean cost (candidates, n) on held-out rows.
 
-    NaN, an unsolved program, counts as the worst cost of all. The ``trusted`` candidate is
-    chosen unless another one is better by more than two standard errors. The confidence
-    assumes normal paired differences.
+    Candidates come in the order of simplicity: a simpler one is chosen if it is within half
+    a standard error of the best. The ``trusted`` candidate is chosen unless another one is
+    better by more than two. NaN, an unsolved program, counts as the worst cost of all.
     """
     if np.isnan(losses).all():
         raise DataError("Nothing could be compared", [_NO_COSTS])
     costs = fill_unsolved(losses)
     means = costs.mean(axis=1)
     order = np.argsort(means, kind="stable")
-    best = order[0]
+    apart = paired_difference(costs, costs[order[0]])
+    best = int(np.flatnonzero(apart.mean <= _AS_GOOD * apart.standard_error)[0])
     if trusted in names:
         favorite = names.index(trusted)
         error = paired_difference(costs[favorite], costs[best]).standard_error
@@ -79,15 +102,11 @@ def compare_candidates(
     errors = paired_difference(costs, costs[best]).standard_error
     runner_up = next((c for c in order if c != best), best)
     margin = float(means[runner_up] - means[best])
-    if errors[runner_up] > 0:
-        confidence = float(norm.cdf(margin / errors[runner_up]))
-    else:  # constant differences, equal costs, or a single row
-        confidence = 1.0 if margin > 0 and losses.shape[1] > 1 else 0.5
     unsolved = np.isnan(losses).sum(axis=1)
     return Selection(
         chosen=names[best],
         margin=margin,
-        confidence=confidence,
+        confidence=_confidence(margin, float(errors[runner_up]), losses.shape[1]),
         pairs_judged=int(losses.shape[1]),
         candidates=[
             CandidateScore(
@@ -98,106 +117,150 @@ def compare_candidates(
     )
 
 
-def observed_costs(
-    task: Task, body: nn.Module, rows: np.ndarray, head: Any = None
-) -> np.ndarray:
-    """Return the costs (n,) of a body's decisions on rows; NaN if unsolved."""
-    decisions = decide_on_rows(task, body, rows, head)
-    return decision_costs(task.oracle, decisions, task.history.outcomes[rows])
+def _confidence(margin: float, error: float, rows: int) -> float:
+    """Return the probability that the chosen candidate beats the runner-up.
 
-
-def decision_costs(
-    oracle: Oracle, decisions: np.ndarray, outcomes: np.ndarray
-) -> np.ndarray:
-    """Return the costs (n,) of decisions (n, s) on outcomes (n, p).
-
-    They are NaN where a decision is NaN, or has no feasible recourse.
+    The winner of a choice tends to look better than it is. A normal prior as wide as the
+    standard error corrects for that: it halves the margin's mean and variance.
     """
-    costs = np.full(len(outcomes), np.nan)
-    made = np.flatnonzero(np.isfinite(decisions).all(axis=1))
-    if len(made):
-        costs[made] = oracle.cost(decisions[made], outcomes[made], **ORACLE_OPTIONS)
-    return costs
+    if error > 0:
+        return float(norm.cdf(margin / error / math.sqrt(2)))
+    # constant differences, equal costs, or a single row
+    return 1.0 if margin > 0 and rows > 1 else 0.5
 
 
-def decide_on_rows(
-    task: Task, body: nn.Module, rows: np.ndarray, head: Any = None
-) -> np.ndarray:
-    """Return a body's decisions (n, s) on rows; NaN where a program was not solved."""
+class Scoreboard:
+    """The costs of all candidates so far, on the same held-out rows.
+
+    Each row is evaluated by the fold that has not seen it, on its observed outcome or, with
+    ``samplers``, on what the sampler of its fold draws. ``means`` are the mean costs by
+    name, for those who train further candidates.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        folds: Folds,
+        rows: int,
+        samplers: Sequence[ResidualSampler] | None = None,
+    ):
+        self._task, self._folds, self._samplers = task, folds, samplers
+        held = sum(map(len, folds.held_out))
+        share = min(1.0, rows / held)
+        self._rows = [
+            mine[evenly_spaced(len(mine), max(1, math.ceil(share * len(mine))))]
+            for mine in folds.held_out
+            if len(mine)
+        ]
+        self._order = np.argsort(np.concatenate(self._rows), kind="stable")
+        self.candidates: list[Candidate] = []
+        self._costs: list[np.ndarray] = []
+        self._unscored: Candidate | None = None
+
+    @property
+    def has_candidate(self) -> bool:
+        """Whether there is one, scored or not."""
+        return self._unscored is not None
+
+    @property
+    def means(self) -> Mapping[str, float]:
+        """Mean costs by candidate; NaN counts as the worst cost of all."""
+        filled = fill_unsolved(np.stack(self._costs)) if self._costs else ()
+        pairs = zip(self.candidates, filled, strict=True)
+        return {one.name: float(costs.mean()) for one, costs in pairs}
+
+    def add(self, candidate: Candidate) -> None:
+        """Evaluate a candidate; raise TimeUpError if the time is up before the end."""
+        self._unscored = self._unscored or candidate
+        stage = f"score {candidate.name}"
+        stored = self._task.checkpoint.load(stage)
+        if stored is None:
+            costs = self._evaluate(candidate, stage)
+            stored = self._task.checkpoint.save(stage, {"costs": costs})
+        self.candidates.append(candidate)
+        self._costs.append(stored["costs"])
+        self._task.log.bar.best = min(self.means, key=self.means.__getitem__)
+
+    def select(self, trusted: str | None = None) -> tuple[Candidate, Selection]:
+        """Return the best candidate; without scores, the first one."""
+        if not self._costs:
+            assert self._unscored is not None
+            return self._unscored, Selection(self._unscored.name)
+        names = [one.name for one in self.candidates]
+        selection = compare_candidates(names, np.stack(self._costs), trusted)
+        return self.candidates[names.index(selection.chosen)], selection
+
+    def costs(self, name: str) -> np.ndarray:
+        """Return the costs of a candidate on the held-out rows, in their order."""
+        names = [one.name for one in self.candidates]
+        return self._costs[names.index(name)] if name in names else np.full(1, np.nan)
+
+    def _evaluate(self, candidate: Candidate, stage: str) -> np.ndarray:
+        costs = []
+        with self._task.log.stage(stage, len(self._rows), "fold") as bar:
+            for fold, rows in enumerate(self._rows):
+                fit = candidate.fits[fold]
+                if self._samplers is None:
+                    costs.append(observed_costs(self._task, fit, rows))
+                else:
+                    sampler = self._samplers[fold]
+                    costs.append(costs_by_residual(self._task, fit, rows, sampler))
+                bar.step()
+        joined = np.concatenate(costs)
+        return joined[self._order] if self._samplers is None else joined
+
+
+def observed_costs(task: Task, fit: Fit, rows: np.ndarray) -> np.ndarray:
+    """Return the costs (n,) of a fit's decisions on rows; NaN if unsolved."""
+    return task.cost(decide_on_rows(task, fit, rows), task.history.outcomes[rows])
+
+
+def decide_on_rows(task: Task, fit: Fit, rows: np.ndarray) -> np.ndarray:
+    """Return a fit's decisions (n, s) on rows; NaN where a program was not solved."""
     if not len(rows):
         return np.empty((0, len(task.oracle.two_stage.first_stage_variables)))
-    scenarios, weights = task.generate_scenarios(body, rows, head)
-    return task.oracle.solve(
-        scenarios, task.solver_weights(weights), **ORACLE_OPTIONS
-    ).decision
+    scenarios, weights = fit.scenarios(task, rows)
+    return task.solve(scenarios, weights).decision
 
 
 def costs_by_residual(
-    task: Task,
-    body: nn.Module,
-    rows: np.ndarray,
-    sampler: ResidualSampler,
-    head: Any = None,
+    task: Task, fit: Fit, rows: np.ndarray, sampler: ResidualSampler
 ) -> np.ndarray:
-    """Return the mean cost over some rows under each residual (m,).
-
-    It is NaN if a decision has no feasible recourse.
-    """
+    """Return the mean cost over some rows under each residual (m,)."""
     some = rows[evenly_spaced(len(rows), _ROWS)]
     outcomes = sampler.every_residual(some, _ERRORS)
-    return _costs(task, body, some, outcomes, head).mean(axis=0)
+    return _costs(task, fit, some, outcomes).mean(axis=0)
 
 
 def expected_costs(
-    task: Task,
-    body: nn.Module,
-    rows: np.ndarray,
-    sampler: Sampler,
-    head: Any = None,
-    draws: int | None = None,
+    task: Task, fit: Fit, rows: np.ndarray, sampler: Sampler, draws: int | None = None
 ) -> np.ndarray:
     """Return the mean costs (n,) of decisions on rows over sampled outcomes.
 
     They are NaN where a decision has no feasible recourse for one of the outcomes.
     """
     outcomes = sampler.draw(rows, draws or _DRAWS, task.rng("expected losses"))
-    return _costs(task, body, rows, outcomes, head).mean(axis=1)
+    return _costs(task, fit, rows, outcomes).mean(axis=1)
 
 
-def mean_expected_cost(
+def best_fit(
     task: Task,
-    body: nn.Module,
+    fits: Sequence[Fit],
     rows: np.ndarray,
     sampler: Sampler,
-    head: Any = None,
     draws: int | None = None,
-) -> float:
-    """Return the mean cost of decisions on some of the rows over sampled outcomes."""
-    rng = task.rng("mean loss")
-    some = rng.choice(rows, min(_ROWS, len(rows)), replace=False)
-    losses = expected_costs(task, body, some, sampler, head, draws)
-    return float("inf") if np.isnan(losses).any() else float(losses.mean())
-
-
-def best_body(
-    task: Task,
-    bodies: Sequence[nn.Module],
-    rows: np.ndarray,
-    sampler: Sampler,
-    head: Any = None,
-    draws: int | None = None,
-) -> nn.Module:
-    """Return the body with the least costly decisions on its training rows."""
-    losses = [
-        mean_expected_cost(task, body, rows, sampler, head, draws) for body in bodies
-    ]
-    return bodies[int(np.argmin(losses))]
+    most: int = _ROWS,
+) -> int:
+    """Return the number of the fit with the least costly decisions on its rows."""
+    some = task.rng("mean loss").choice(rows, min(most, len(rows)), replace=False)
+    means = [expected_costs(task, fit, some, sampler, draws).mean() for fit in fits]
+    return int(np.argmin(np.nan_to_num(means, nan=np.inf)))
 
 
 def _costs(
-    task: Task, body: nn.Module, rows: np.ndarray, outcomes: np.ndarray, head: Any
+    task: Task, fit: Fit, rows: np.ndarray, outcomes: np.ndarray
 ) -> np.ndarray:
     """Return the costs (n, m) of decisions on rows (n,) for outcomes (n, m, p)."""
     n, m, p = outcomes.shape
-    decisions = np.repeat(decide_on_rows(task, body, rows, head), m, axis=0)
-    return decision_costs(task.oracle, decisions, outcomes.reshape(-1, p)).reshape(n, m)
+    decisions = np.repeat(decide_on_rows(task, fit, rows), m, axis=0)
+    return task.cost(decisions, outcomes.reshape(-1, p)).reshape(n, m)

@@ -16,17 +16,17 @@ from pyomo_csg.learn.networks.initialization import (
     constant_body,
     costliest_rows,
 )
-from pyomo_csg.learn.selection.scoring import decision_costs
-from pyomo_csg.learn.task import ORACLE_OPTIONS, Task
+from pyomo_csg.learn.task import Task
 
-_SETS, _OUTCOMES = 200, 256
-_SLOW_SETS, _SLOW_OUTCOMES = 24, 64  # with integer recourse: each cost is a program
+_OUTCOMES, _SLOW_OUTCOMES = 256, 64  # the latter with integer recourse: programs
 _CONTEXTS = 8  # on which atoms are evaluated
 
 
-def starting_constants(task: Task, rows: np.ndarray, count: int) -> list[nn.Module]:
+def starting_constants(
+    task: Task, rows: np.ndarray, count: int, draws: int
+) -> list[nn.Module]:
     """Return bodies of the scenarios with the best decisions on some rows."""
-    best = best_scenario_sets(task, rows, count, task.rng("constant draws"))
+    best = best_scenario_sets(task, rows, count, draws, task.rng("constant draws"))
     return [
         constant_body(task, task.omega.inverse(torch.as_tensor(scenarios)), weights)
         for scenarios, weights in best
@@ -34,7 +34,7 @@ def starting_constants(task: Task, rows: np.ndarray, count: int) -> list[nn.Modu
 
 
 def starting_atoms(
-    task: Task, head: Any, rows: np.ndarray, sampler: ResidualSampler
+    task: Task, head: Any, rows: np.ndarray, sampler: ResidualSampler, draws: int
 ) -> list[nn.Module]:
     """Return bodies of atoms in units of location and scale, 1.5 times ``starts`` of them.
 
@@ -45,15 +45,11 @@ def starting_atoms(
     residuals = scaled_residuals(task, head, rows)
     pools = residuals, residuals[costliest_rows(task, rows)]
     rng = task.rng("location-scale draws")
-    sets = np.concatenate([_random_sets(task, points, rng) for points in pools])
+    sets = np.concatenate([_random_sets(task, points, rng, draws) for points in pools])
     some = rows[evenly_spaced(len(rows), _CONTEXTS)]
-    terms = head.context_terms(torch.as_tensor(task.history.contexts[some]))
-    costs = _mean_costs(
-        task,
-        np.asarray(head.outcomes(torch.as_tensor(sets)[:, None], terms)),
-        _weights(task, residuals, sets),
-        sampler.every_residual(some, _outcome_count(task)),
-    )
+    outcomes = sampler.every_residual(some, outcome_count(task))
+    weights = _weights(task, residuals, sets)
+    costs = atom_costs(task, head, sets, weights, some, outcomes)
     best = sets[np.argsort(costs, kind="stable")[: task.config.starts]]
     centers = [
         cluster_centers(pools[start % 2], task.scenarios, int(rng.integers(2**31)))
@@ -66,8 +62,26 @@ def starting_atoms(
     ]
 
 
+def atom_costs(
+    task: Task,
+    head: Any,
+    sets: np.ndarray,
+    weights: np.ndarray,
+    rows: np.ndarray,
+    outcomes: np.ndarray,
+) -> np.ndarray:
+    """Return the mean costs (S,) of sets of atoms (S, K, p) with weights (S, K).
+
+    Decisions are made for the contexts of rows (B,), and evaluated on outcomes (B, m, p).
+    """
+    terms = task.context_terms(head)
+    known = None if terms is None else terms[torch.as_tensor(rows)]
+    placed = np.asarray(head.outcomes(torch.as_tensor(sets)[:, None], known))
+    return _mean_costs(task, placed, weights, outcomes)
+
+
 def best_scenario_sets(
-    task: Task, rows: np.ndarray, count: int, rng: np.random.Generator
+    task: Task, rows: np.ndarray, count: int, draws: int, rng: np.random.Generator
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the scenarios (K, p) and weights (K,) with the best decisions on some rows.
 
@@ -76,22 +90,26 @@ def best_scenario_sets(
     """
     outcomes = task.history.outcomes[rows]
     # Rounding can move a mean out of Omega if its cluster is on the boundary.
-    drawn = torch.as_tensor(_random_sets(task, outcomes, rng, count))
+    drawn = torch.as_tensor(_random_sets(task, outcomes, rng, max(count, draws)))
     sets = task.omega.project(drawn).numpy()
     unit = task.omega.spread.numpy()
     weights = _weights(task, outcomes / unit, sets / unit)
-    some = outcomes[evenly_spaced(len(rows), _outcome_count(task))]
+    some = outcomes[evenly_spaced(len(rows), outcome_count(task))]
     costs = _mean_costs(task, sets[:, None], weights, some[None])
     best = np.argsort(costs, kind="stable")[:count]
     return list(zip(sets[best], weights[best], strict=True))
 
 
+def outcome_count(task: Task) -> int:
+    """Return on how many outcomes a starting point is evaluated."""
+    return _SLOW_OUTCOMES if task.has_integer_recourse else _OUTCOMES
+
+
 def _random_sets(
-    task: Task, points: np.ndarray, rng: np.random.Generator, least: int = 0
+    task: Task, points: np.ndarray, rng: np.random.Generator, draws: int
 ) -> np.ndarray:
     """Return random sets (S, K, p) of points (m, p); the last is the cluster centers."""
     size, repeats = task.scenarios, len(points) < task.scenarios
-    draws = max(least, _SLOW_SETS if task.has_integer_recourse else _SETS)
     picked = [rng.choice(len(points), size, replace=repeats) for _ in range(draws)]
     centers = cluster_centers(points, size, int(rng.integers(2**31)))
     return np.concatenate([points[np.array(picked)], centers[None]])
@@ -104,10 +122,6 @@ def _weights(task: Task, points: np.ndarray, sets: np.ndarray) -> np.ndarray:
     return np.full(sets.shape[:2], 1 / task.scenarios)
 
 
-def _outcome_count(task: Task) -> int:
-    return _SLOW_OUTCOMES if task.has_integer_recourse else _OUTCOMES
-
-
 def _mean_costs(
     task: Task, sets: np.ndarray, weights: np.ndarray, outcomes: np.ndarray
 ) -> np.ndarray:
@@ -116,14 +130,10 @@ def _mean_costs(
     Sets (S, B, K, p) hold scenarios for B contexts, and outcomes are (B, m, p).
     """
     count, contexts, *shape = sets.shape
-    found = task.oracle.solve(
-        sets.reshape(-1, *shape),
-        task.solver_weights(np.repeat(weights, contexts, axis=0)),
-        **ORACLE_OPTIONS,
-    )
+    shares = task.solver_weights(np.repeat(weights, contexts, axis=0))
+    found = task.solve(sets.reshape(-1, *shape), shares)
     m, p = outcomes.shape[1:]
-    costs = decision_costs(
-        task.oracle,
+    costs = task.cost(
         np.repeat(found.decision, m, axis=0),
         np.tile(outcomes.reshape(-1, p), (count, 1)),
     )

@@ -1,0 +1,329 @@
+"""Generators made from conditional distributions: constant, atoms, reduced, and full."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.learn.distributions.conditional import (
+    ConditionalDistribution,
+    Residuals,
+    restore_distribution,
+)
+from pyomo_csg.learn.distributions.reduction import reduce
+from pyomo_csg.learn.generators.array_networks import body_function
+from pyomo_csg.learn.generators.base import PerContext
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The contexts that a generator takes, and the bounds (p,) of its scenarios."""
+
+    center: np.ndarray
+    spread: np.ndarray
+    context_shape: tuple[int, ...]
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the shape and the arrays."""
+        names = "center", "spread", "lower", "upper"
+        arrays = {f"frame.{name}": getattr(self, name) for name in names}
+        return {"context_shape": list(self.context_shape)}, arrays
+
+    @classmethod
+    def restore(cls, description: Mapping[str, Any], arrays: Arrays) -> Frame:
+        """Return the frame of a description."""
+        names = "center", "spread", "lower", "upper"
+        center, spread, lower, upper = (arrays[f"frame.{name}"] for name in names)
+        shape = tuple(int(size) for size in description["context_shape"])
+        return cls(center, spread, shape, lower, upper)
+
+
+class _Framed:
+    """What all generators of this module share."""
+
+    kind: str
+
+    def __init__(self, frame: Frame):
+        self.frame = frame
+
+    @property
+    def context_shape(self) -> tuple[int, ...]:
+        """The shape of a context."""
+        return self.frame.context_shape
+
+    @property
+    def center(self) -> np.ndarray:
+        """The mean of the contexts in the history."""
+        return self.frame.center
+
+    @property
+    def spread(self) -> np.ndarray:
+        """Their standard deviation."""
+        return self.frame.spread
+
+    @property
+    def lower(self) -> np.ndarray:
+        """The lower bounds (p,) of all scenarios."""
+        return self.frame.lower
+
+    @property
+    def upper(self) -> np.ndarray:
+        """The upper bounds (p,) of all scenarios."""
+        return self.frame.upper
+
+    def _clip(self, scenarios: np.ndarray) -> np.ndarray:
+        return np.minimum(np.maximum(scenarios, self.frame.lower), self.frame.upper)
+
+    def _described(
+        self, arrays: dict[str, np.ndarray], **more: Any
+    ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        description, own = self.frame.to_arrays()
+        return {"kind": self.kind, **description, **more}, {**own, **arrays}
+
+
+class ConstantGenerator(_Framed):
+    """The same scenarios (K, p) and weights (K,) for every context."""
+
+    kind = "constant"
+
+    def __init__(self, scenarios: np.ndarray, weights: np.ndarray, frame: Frame):
+        super().__init__(frame)
+        self.scenarios, self.weights = self._clip(scenarios), weights
+        self.count: int | None = len(scenarios)
+        self.is_weighted = True
+
+    def __call__(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return scenarios (n, K, p) and weights (n, K)."""
+        n = len(contexts)
+        return _repeated(self.scenarios, n), _repeated(self.weights, n)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the description and the arrays."""
+        return self._described({"scenarios": self.scenarios, "weights": self.weights})
+
+    @classmethod
+    def restore(
+        cls, description: Mapping[str, Any], arrays: Arrays
+    ) -> ConstantGenerator:
+        """Return the generator of a description."""
+        frame = Frame.restore(description, arrays)
+        return cls(arrays["scenarios"], arrays["weights"], frame)
+
+
+class AtomGenerator(_Framed):
+    """Scenarios location(x) + scale(x) * atoms (K, p), with fixed weights (K,)."""
+
+    kind = "atoms"
+
+    def __init__(
+        self,
+        distribution: Residuals,
+        atoms: np.ndarray,
+        weights: np.ndarray,
+        frame: Frame,
+    ):
+        super().__init__(frame)
+        self.distribution, self.atoms, self.weights = distribution, atoms, weights
+        self.count: int | None = len(atoms)
+        self.is_weighted = True
+
+    def __call__(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return scenarios (n, K, p) and weights (n, K)."""
+        location = self.distribution.location(contexts)[:, None]
+        scale = self.distribution.scale(contexts)[:, None]
+        scenarios = self._clip(location + scale * self.atoms)
+        return scenarios, _repeated(self.weights, len(contexts))
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the description and the arrays."""
+        distribution, arrays = _prefixed(self.distribution)
+        arrays = {**arrays, "atoms": self.atoms, "weights": self.weights}
+        return self._described(arrays, distribution=distribution)
+
+    @classmethod
+    def restore(cls, description: Mapping[str, Any], arrays: Arrays) -> AtomGenerator:
+        """Return the generator of a description."""
+        distribution: Any = _restored(description, arrays)
+        frame = Frame.restore(description, arrays)
+        return cls(distribution, arrays["atoms"], arrays["weights"], frame)
+
+
+class ForecastNetworkGenerator(_Framed):
+    """Scenarios location(x) + scale(x) * the mean output of some networks.
+
+    ``settings`` are those of a feedforward network from standardized contexts to (K, p + 1)
+    numbers; the last are logarithms of weights.
+    """
+
+    kind = "forecast networks"
+
+    def __init__(
+        self,
+        distribution: Residuals,
+        settings: Mapping[str, Any],
+        members: Sequence[Arrays],
+        frame: Frame,
+    ):
+        super().__init__(frame)
+        self.distribution, self.members = distribution, [*map(dict, members)]
+        self.settings = {
+            "inputs": int(settings["inputs"]),
+            "shape": [int(size) for size in settings["shape"]],
+            "hidden": [int(size) for size in settings["hidden"]],
+        }
+        self._bodies = [
+            body_function("Feedforward", self.settings, one) for one in self.members
+        ]
+        self.count: int | None = self.settings["shape"][0]
+        self.is_weighted = True
+
+    def __call__(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return scenarios (n, K, p) and weights (n, K)."""
+        inputs = (contexts - self.center) / self.spread
+        free = np.mean([body(inputs) for body in self._bodies], axis=0)
+        location = self.distribution.location(contexts)[:, None]
+        scale = self.distribution.scale(contexts)[:, None]
+        shares = np.exp(free[..., -1] - free[..., -1].max(axis=1, keepdims=True))
+        return (
+            self._clip(location + scale * free[..., :-1]),
+            shares / shares.sum(axis=1, keepdims=True),
+        )
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the description and the arrays."""
+        distribution, arrays = _prefixed(self.distribution)
+        for number, member in enumerate(self.members):
+            arrays |= {f"member {number}.{name}": x for name, x in member.items()}
+        return self._described(
+            arrays,
+            distribution=distribution,
+            settings=self.settings,
+            members=len(self.members),
+        )
+
+    @classmethod
+    def restore(
+        cls, description: Mapping[str, Any], arrays: Arrays
+    ) -> ForecastNetworkGenerator:
+        """Return the generator of a description."""
+        distribution = _restored(description, arrays)
+        settings, count = description["settings"], int(description["members"])
+        members = [_without_prefix(arrays, f"member {i}.") for i in range(count)]
+        frame = Frame.restore(description, arrays)
+        return cls(distribution, settings, members, frame)
+
+
+class ReducedGenerator(_Framed):
+    """A conditional distribution reduced to K weighted scenarios for each context.
+
+    Distances are in ``unit`` (p,).
+    """
+
+    kind = "reduced"
+
+    def __init__(
+        self,
+        distribution: ConditionalDistribution,
+        count: int,
+        unit: np.ndarray,
+        frame: Frame,
+    ):
+        super().__init__(frame)
+        self.distribution, self.unit = distribution, unit
+        self.count: int | None = count
+        self.is_weighted = True
+
+    def __call__(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return scenarios (n, K, p) and weights (n, K)."""
+        assert self.count is not None
+        pairs = zip(*self.distribution.outcomes(contexts), strict=True)
+        found = [self._reduce(points, weights) for points, weights in pairs]
+        scenarios, shares = (np.stack(part) for part in zip(*found, strict=True))
+        return self._clip(scenarios), shares
+
+    def _reduce(
+        self, points: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return K scenarios; with fewer distinct outcomes the last is split."""
+        assert self.count is not None
+        scenarios, shares = reduce(points, weights, self.count, self.unit, seed=0)
+        missing = self.count - len(scenarios)
+        if missing:
+            parts = np.r_[np.ones(len(scenarios) - 1), np.full(missing + 1, 1.0)]
+            rows = np.r_[
+                np.arange(len(scenarios)), np.full(missing, len(scenarios) - 1)
+            ]
+            split = np.bincount(rows, parts)[rows]
+            return scenarios[rows], shares[rows] / split
+        return scenarios, shares
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the description and the arrays."""
+        distribution, arrays = _prefixed(self.distribution)
+        return self._described(
+            {**arrays, "unit": self.unit}, distribution=distribution, count=self.count
+        )
+
+    @classmethod
+    def restore(
+        cls, description: Mapping[str, Any], arrays: Arrays
+    ) -> ReducedGenerator:
+        """Return the generator of a description."""
+        distribution = _restored(description, arrays)
+        frame = Frame.restore(description, arrays)
+        return cls(distribution, int(description["count"]), arrays["unit"], frame)
+
+
+class FullGenerator(_Framed):
+    """All outcomes of a conditional distribution, with their weights."""
+
+    kind = "full"
+
+    def __init__(self, distribution: ConditionalDistribution, frame: Frame):
+        super().__init__(frame)
+        self.distribution = distribution
+        self.count: int | None = None
+        self.is_weighted = True
+
+    def __call__(self, contexts: np.ndarray) -> tuple[PerContext, PerContext]:
+        """Return scenarios and weights, a list of one array per context."""
+        points, weights = self.distribution.outcomes(contexts)
+        return [self._clip(one) for one in points], list(weights)
+
+    def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Return the description and the arrays."""
+        distribution, arrays = _prefixed(self.distribution)
+        return self._described(arrays, distribution=distribution)
+
+    @classmethod
+    def restore(cls, description: Mapping[str, Any], arrays: Arrays) -> FullGenerator:
+        """Return the generator of a description."""
+        return cls(_restored(description, arrays), Frame.restore(description, arrays))
+
+
+def _repeated(values: np.ndarray, n: int) -> np.ndarray:
+    """Return a new array of n copies."""
+    return np.repeat(values[None], n, axis=0)
+
+
+def _prefixed(
+    distribution: ConditionalDistribution,
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    description, arrays = distribution.to_arrays()
+    return description, {f"distribution.{name}": x for name, x in arrays.items()}
+
+
+def _restored(description: Mapping[str, Any], arrays: Arrays) -> Any:
+    own = _without_prefix(arrays, "distribution.")
+    return restore_distribution(description["distribution"], own)
+
+
+def _without_prefix(arrays: Arrays, prefix: str) -> dict[str, np.ndarray]:
+    return {n[len(prefix) :]: x for n, x in arrays.items() if n.startswith(prefix)}

@@ -1,0 +1,267 @@
+"""Atoms and networks around a forecast, trained on the costs of their decisions.
+
+Scenarios are location(x) + scale(x) * e_k, where a conditional distribution forecasts
+location and scale. The atoms e_k are trained, or come from small networks that start at the
+trained atoms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from pyomo_csg.learn.checkpoint import train_or_restore
+from pyomo_csg.learn.distributions.conditional import Residuals
+from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
+from pyomo_csg.learn.distributions.reduction import reduce
+from pyomo_csg.learn.distributions.samplers import Sampler
+from pyomo_csg.learn.generators.distribution_generators import (
+    AtomGenerator,
+    ForecastNetworkGenerator,
+)
+from pyomo_csg.learn.methods.direct import Direct
+from pyomo_csg.learn.networks.initialization import constant_body
+from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
+from pyomo_csg.learn.selection.fits import Candidate, NetworkFit
+from pyomo_csg.learn.selection.fold_distributions import (
+    FoldDistributions,
+    ForecastHead,
+)
+from pyomo_csg.learn.selection.folds import Folds
+from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
+from pyomo_csg.learn.selection.scoring import best_fit
+from pyomo_csg.learn.selection.starting_points import atom_costs
+from pyomo_csg.learn.selection.untrained import frame_of
+from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.trainer import Schedule, sampled_rows, torch_seed
+
+_ATOM_RATE, _NETWORK_RATE = 3e-2, 1e-3
+_ATOM_BATCH, _NETWORK_BATCH = 20, 50
+_CLUSTERINGS, _RANDOM_SETS = 2, 2  # starts from either
+_CONTEXTS, _OUTCOMES = 8, 32  # on which random sets are compared
+_MEMBERS = 3  # networks whose outputs are averaged
+_HIDDEN = (32,)
+_NEAR_MMD = 0.03
+
+
+class AtomTraining:
+    """Trains atoms of a distribution of residuals on every fold."""
+
+    def __init__(
+        self,
+        task: Task,
+        folds: Folds,
+        plan: Plan,
+        distributions: FoldDistributions,
+    ):
+        # Weights are those of the clusters; a body stores their logarithms.
+        self._task = task.with_config(weights="learned")
+        self._folds, self._plan, self._distributions = folds, plan, distributions
+
+    def train(self, name: str, samplers: Sequence[Sampler]) -> Candidate:
+        """Return the trained atoms, or their start on folds where that is better."""
+        heads = self._distributions.heads(name)
+        starts = [
+            (body, fold)
+            for fold, head in enumerate(heads)
+            for body in self._starts(fold, head, samplers[fold])
+        ]
+        trained = self._trained("atoms", starts, heads, samplers)
+        tried = [*zip(trained, [fold for _, fold in starts], strict=True), *starts]
+        fits = []
+        for fold, head in enumerate(heads):
+            mine = [NetworkFit(body, head) for body, its in tried if its == fold]
+            number = best_fit(
+                self._task,
+                mine,
+                self._folds.rows[fold],
+                samplers[fold],
+                self._plan.draws,
+                self._plan.compared,
+            )
+            fits.append(_AtomFit(mine[number].body, head))
+        return Candidate("trained atoms", fits)
+
+    def train_networks(self, atoms: Candidate, samplers: Sequence[Sampler]) -> Candidate:
+        """Return small networks that start at the atoms, averaged over some seeds."""
+        fits: list[Any] = list(atoms.fits)
+        heads = [fit.head for fit in fits]
+        members = [
+            (self._network(fit.body, fold, member), fold)
+            for fold, fit in enumerate(fits)
+            for member in range(_MEMBERS)
+        ]
+        rows = [self._folds.rows[fold] for _, fold in members]
+        programs = self._plan.programs // _MEMBERS
+        rng = self._task.rng("networks on atoms")
+        steps, batch = steps_and_batch(programs, _NETWORK_BATCH)
+        rows = sampled_rows(rows, steps * batch, 1, rng)
+        schedule = Schedule.of_steps(steps, rows, batch, _NETWORK_RATE, 1e-3)
+        bodies = self._run(
+            "networks on atoms", members, heads, samplers, rows, schedule, _NEAR_MMD
+        )
+        return Candidate(
+            "networks on atoms",
+            [
+                _NetworksFit(bodies[_MEMBERS * f : _MEMBERS * (f + 1)], head)
+                for f, head in enumerate(heads)
+            ],
+        )
+
+    def _starts(
+        self, fold: int, head: ForecastHead, sampler: Sampler
+    ) -> list[nn.Module]:
+        """Return bodies at cluster centers and at the best of some random sets."""
+        task, count = self._task, self._task.scenarios
+        rng = task.rng(f"atoms of fold {fold}")
+        residuals = head.distribution.residuals
+        unit = standard_spread(residuals)
+        sets = [
+            reduce(residuals, None, count, unit, seed=int(rng.integers(2**31)))
+            for _ in range(_CLUSTERINGS)
+        ]
+        sets += self._random_sets(fold, head, sampler, rng)
+        return [
+            constant_body(task, torch.as_tensor(atoms), np.maximum(weights, 1e-6))
+            for atoms, weights in (_filled(*one, count) for one in sets)
+        ]
+
+    def _random_sets(
+        self,
+        fold: int,
+        head: ForecastHead,
+        sampler: Sampler,
+        rng: np.random.Generator,
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the random sets of residuals with the best decisions on some rows."""
+        task, residuals = self._task, head.distribution.residuals
+        rows = self._folds.rows[fold]
+        some = rows[evenly_spaced(len(rows), _CONTEXTS)]
+        tried = max(4, self._plan.sets // len(some))
+        picked = rng.integers(len(residuals), size=(tried, task.scenarios))
+        sets = residuals[picked]
+        weights = np.full(sets.shape[:2], 1 / task.scenarios)
+        outcomes = sampler.draw(some, min(_OUTCOMES, 4 * self._plan.draws), rng)
+        costs = atom_costs(task, head, sets, weights, some, outcomes)
+        best = np.argsort(np.nan_to_num(costs, nan=np.inf), kind="stable")
+        return [(sets[i], weights[i]) for i in best[:_RANDOM_SETS]]
+
+    def _trained(
+        self,
+        stage: str,
+        starts: Sequence[tuple[nn.Module, int]],
+        heads: Sequence[ForecastHead],
+        samplers: Sequence[Sampler],
+    ) -> list[nn.Module]:
+        per_fold = len(starts) // len(heads)
+        programs = self._plan.programs // per_fold
+        steps, batch = steps_and_batch(programs, _ATOM_BATCH)
+        rows = [self._folds.rows[fold] for _, fold in starts]
+        rows = sampled_rows(rows, steps * batch, 1, self._task.rng(f"{stage} rows"))
+        schedule = Schedule.of_steps(steps, rows, batch, _ATOM_RATE, 0.0)
+        return self._run(stage, starts, heads, samplers, rows, schedule)
+
+    def _run(
+        self,
+        stage: str,
+        members: Sequence[tuple[nn.Module, int]],
+        heads: Sequence[ForecastHead],
+        samplers: Sequence[Sampler],
+        rows: Sequence[np.ndarray],
+        schedule: Schedule,
+        regularization: float = 0.0,
+    ) -> list[nn.Module]:
+        bodies = [body for body, _ in members]
+
+        def train() -> list[nn.Module]:
+            direct = Direct(
+                self._task,
+                [samplers[fold] for _, fold in members],
+                [heads[fold] for _, fold in members],
+                oracle=self._task.relaxed,
+                regularization=regularization,
+                draws=self._plan.draws,
+            )
+            return direct.train(bodies, rows, stage, schedule)
+
+        return train_or_restore(self._task, stage, bodies, train)
+
+    def _network(self, atoms: nn.Module, fold: int, member: int) -> Feedforward:
+        """Return a network whose outputs start at the atoms."""
+        assert isinstance(atoms, Constant)
+        rng = self._task.rng(f"network {member} of fold {fold}")
+        with torch_seed(rng):
+            body = Feedforward(
+                self._task.contexts.shape[-1], self._task.output_shape, _HIDDEN
+            )
+        last = body.layers[-1]
+        assert isinstance(last, nn.Linear)
+        with torch.no_grad():
+            last.weight.mul_(0.1)
+            last.bias.copy_(atoms.free.flatten())
+        return body
+
+
+class _AtomFit(NetworkFit):
+    """Atoms around a distribution's forecast."""
+
+    def generator(self, task: Task) -> AtomGenerator:
+        """Return the atoms as arrays."""
+        free = self.body.free.detach().numpy()
+        return AtomGenerator(
+            _distribution(self.head), free[:, :-1], _softmax(free[:, -1]), frame_of(task)
+        )
+
+    def scenarios(
+        self, task: Task, rows: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return scenarios and weights for rows of the history."""
+        return self.generator(task)(task.history.contexts[rows])
+
+
+class _NetworksFit:
+    """Networks around a distribution's forecast, with their outputs averaged."""
+
+    is_trained: ClassVar[bool] = True
+
+    def __init__(self, bodies: Sequence[nn.Module], head: ForecastHead):
+        self._bodies, self._head = bodies, head
+
+    def generator(self, task: Task) -> ForecastNetworkGenerator:
+        """Return the networks as arrays."""
+        arrays = [
+            {name: value.numpy() for name, value in body.state_dict().items()}
+            for body in self._bodies
+        ]
+        first: Any = self._bodies[0]
+        return ForecastNetworkGenerator(
+            _distribution(self._head), first.settings, arrays, frame_of(task)
+        )
+
+    def scenarios(
+        self, task: Task, rows: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return scenarios and weights for rows of the history."""
+        return self.generator(task)(task.history.contexts[rows])
+
+
+def _distribution(head: ForecastHead) -> Residuals:
+    return head.distribution
+
+
+def _softmax(logs: np.ndarray) -> np.ndarray:
+    shares = np.exp(logs - logs.max())
+    return shares / shares.sum()
+
+
+def _filled(
+    atoms: np.ndarray, weights: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return K atoms: with fewer distinct residuals the last is split."""
+    rows = np.minimum(np.arange(count), len(atoms) - 1)
+    copies = np.bincount(rows)
+    return atoms[rows], (weights / copies)[rows]

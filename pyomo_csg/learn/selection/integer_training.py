@@ -1,0 +1,152 @@
+"""Networks of integer models: on the relaxation first, then on the programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from pyomo_csg.learn.checkpoint import train_or_restore
+from pyomo_csg.learn.distributions.copula_forest import augment
+from pyomo_csg.learn.distributions.samplers import Sampler
+from pyomo_csg.learn.methods.direct import Direct
+from pyomo_csg.learn.methods.mmd import train_mmd
+from pyomo_csg.learn.networks.initialization import (
+    new_body,
+    replicate_scenarios,
+    unconstrained_outcomes,
+)
+from pyomo_csg.learn.selection.fits import Candidate, network_candidate
+from pyomo_csg.learn.selection.folds import Folds
+from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
+from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.trainer import Schedule, sampled_rows
+from pyomo_csg.solve import Oracle
+
+_PROGRAMS, _BATCH = 600, 20
+_ONE_PROGRAMS = 4000  # of one scenario
+_FAR_FROM_MMD = 0.03
+
+
+class IntegerTraining:
+    """Trains networks of an integer model on the costs of their decisions.
+
+    Relaxed programs are fast and allow many steps. Then come a few steps on the integer
+    programs, as many as the plan allows.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        folds: Folds,
+        plan: Plan,
+        kind: Any,
+        samplers: Sequence[Sampler],
+    ):
+        self._task, self._folds, self._plan = task, folds, plan
+        self._kind, self._samplers = kind, list(samplers)
+
+    def train(self, mmd: Candidate) -> Candidate:
+        """Return networks of one scenario on the task loss, then of K scenarios.
+
+        Programs of one scenario are fast; the networks of K scenarios start from their
+        result. One scenario has no weights to learn, and a user's module has a fixed
+        number of scenarios.
+        """
+        task, count, larger = self._task, self._task.scenarios, self._augmented
+        rate, heads = task.config.task_rate / 2, [task.head] * len(self._folds)
+        if count == 1 or isinstance(self._kind, nn.Module) or self._is_weighted:
+            bodies = larger._train_relaxed_first("direct", mmd.bodies, count == 1)
+            return network_candidate("direct", bodies, heads)
+        one = IntegerTraining(
+            task.with_scenarios(1), self._folds, self._plan, self._kind, self._samplers
+        )
+        found = one._train_relaxed_first("one scenario", one._mmd(), True)
+        rng = task.rng("widened")
+        wide = [replicate_scenarios(body, count, rng) for body in found]
+        bodies = larger._train("direct", wide, rate, self._plan.integer_programs, together=True)
+        return network_candidate("direct", bodies, heads)
+
+    def polish(
+        self,
+        name: str,
+        bodies: Sequence[nn.Module],
+        heads: Sequence[Any],
+        rate: float,
+        draws: int,
+    ) -> list[nn.Module]:
+        """Return bodies after a few steps on the integer programs."""
+        programs = self._plan.integer_programs
+        return self._train(name, bodies, rate, programs, heads=heads, draws=draws)
+
+    @property
+    def _is_weighted(self) -> bool:
+        return self._task.config.weights == "learned"
+
+    @cached_property
+    def _augmented(self) -> IntegerTraining:
+        """The same on augmented rows, with samplers estimated fold by fold."""
+        task, rows, forests = augment(self._task, self._folds.rows)
+        folds = Folds(rows, self._folds.held_out)
+        return IntegerTraining(task, folds, self._plan, self._kind, forests)
+
+    def _mmd(self) -> list[nn.Module]:
+        """Return networks on the MMD loss."""
+        task, name, bodies = self._task, "one scenario, mmd", []
+        for rows in self._folds.rows:
+            points = unconstrained_outcomes(task, rows)
+            bodies.append(new_body(task, self._kind, points, task.rng("one scenario")))
+        held_out = None if self._plan.folds == 1 else self._folds.held_out
+        return train_or_restore(
+            task,
+            name,
+            bodies,
+            lambda: train_mmd(task, bodies, self._folds.rows, held_out, name),
+        )
+
+    def _train_relaxed_first(
+        self, name: str, bodies: Sequence[nn.Module], is_one: bool
+    ) -> list[nn.Module]:
+        """Train on the task loss of the relaxation, then of the integer model."""
+        plan, config = self._plan, self._task.config
+        programs = min(plan.programs, config.task_epochs * len(self._task.history))
+        relaxed = self._train(
+            f"{name}, relaxed",
+            bodies,
+            config.task_rate,
+            programs,
+            oracle=self._task.relaxed,
+            regularization=_FAR_FROM_MMD,
+            batch=config.batch,
+        )
+        integer = plan.one_scenario_programs if is_one else plan.integer_programs
+        return self._train(name, relaxed, config.task_rate / 2, integer)
+
+    def _train(
+        self,
+        stage: str,
+        bodies: Sequence[nn.Module],
+        rate: float,
+        programs: int,
+        *,
+        batch: int = _BATCH,
+        oracle: Oracle | None = None,
+        **options: Any,
+    ) -> list[nn.Module]:
+        """Return bodies trained on so many programs; options are those of Direct."""
+        if programs == 0:
+            return list(bodies)
+        task = self._task
+        steps, size = steps_and_batch(programs, batch)
+        rows = sampled_rows(self._folds.rows, steps * size, 1, task.rng(f"{stage} rows"))
+        schedule = Schedule.of_steps(steps, rows, size, rate, 0.0)
+        options.setdefault("draws", self._plan.draws)
+
+        def train() -> list[nn.Module]:
+            direct = Direct(task, self._samplers, oracle=oracle, **options)
+            return direct.train(bodies, rows, stage, schedule)
+
+        return train_or_restore(task, stage, bodies, train)

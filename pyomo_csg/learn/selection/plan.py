@@ -1,0 +1,232 @@
+"""The plan of a fit: how much it does, in counts that fit into its time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.learn.task import Task
+
+DEFAULT_SECONDS = 600.0
+_MEASURING = 0.5  # seconds to measure one kind of program
+_MOST_MEASURED = 64
+_MOST_FOLDS, _SOME_FOLDS, _HOLDOUT = 5, 3, 1
+_MOST_SCORED, _LEAST_SCORED = 1000, 24
+_SCORING_SHARE, _TRAINING_SHARE = 0.3, 0.6  # of the time budget
+_COMFORTABLE = 12.0  # seconds to train a candidate; more only where programs are slow
+_ENOUGH_PROGRAMS, _MOST_PROGRAMS, _LEAST_PROGRAMS = 800, 6000, 120  # a fold
+_INTEGER_SHARE, _MOST_INTEGER = 0.1, 600
+_UNTRAINED, _TRAINED = 8, 3  # candidates, for the estimate
+_REHEARSAL_SECONDS, _REHEARSAL_COSTS = 2.0, 64 * 256
+
+
+@dataclass(frozen=True)
+class ProgramTimes:
+    """Seconds that programs take, each the mean of a few."""
+
+    solve: float  # zeta-SAA
+    cost: float  # the recourse of a decision under one outcome
+    gradient: float | None  # zeta-SAA with the gradient of the loss; None: there is none
+    search: float  # what l_opt takes on top, to search among ties
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much :func:`pyomo_csg.fit` does, in counts.
+
+    A fit with the same data, seed and plan gives the same policy on any machine. Print the
+    plan to read it.
+
+    Attributes
+    ----------
+    scenarios : int
+        K.
+    folds : int
+        Cross-validation folds; with 1, the last fifth of the rows is held out once.
+    scored_rows : int
+        Held-out rows on which every candidate's decisions are evaluated.
+    programs : int
+        Programs that train one candidate on one fold; 0 if training takes too long.
+    draws : int
+        Outcomes on which a decision is evaluated in training.
+    integer_programs, one_scenario_programs : int
+        Programs with integers that train one network of K scenarios, or of one, after its
+        training on relaxations. 0 for models without integers.
+    sets : int
+        Sets of scenarios from which starting points are selected by their decisions.
+    compared : int
+        Rows on which starting points are compared after training.
+    labels : int
+        Programs that label scenarios for a Loss-Net, on one fold.
+    loss_kind : str
+        Of these labels: ``'optimistic'``, or ``'recourse'`` where the search among optimal
+        decisions takes much longer than the program.
+    rehearses : bool
+        Whether bases of the recourse are found in advance.
+    has_gradient : bool
+        Whether decisions have a gradient to train on.
+    program_seconds : float
+        What one program took on this machine; for information only.
+    seconds : float or None
+        The time budget that the counts were made for.
+    """
+
+    scenarios: int
+    folds: int
+    scored_rows: int
+    programs: int
+    draws: int
+    integer_programs: int
+    one_scenario_programs: int
+    sets: int
+    compared: int
+    labels: int
+    loss_kind: str
+    rehearses: bool
+    has_gradient: bool
+    program_seconds: float
+    seconds: float | None
+
+    def __str__(self) -> str:
+        took = f"{self.program_seconds:.2g} s"
+        within = "" if self.seconds is None else f" within {self.seconds:g} s"
+        folds = (
+            f"{self.folds} folds" if self.folds > 1 else "the last fifth held out once"
+        )
+        lines = [
+            f"One program with {self.scenarios} scenarios takes {took}.",
+            f"Planned{within}: every candidate is scored on {self.scored_rows} held-out "
+            f"rows ({folds}).",
+        ]
+        if not self.has_gradient:
+            lines.append(
+                "Decisions have no gradient in the scenarios, so networks are trained on a "
+                f"Loss-Net with {self.labels} labels ({self.loss_kind})."
+                if self.labels
+                else "Decisions have no gradient in the scenarios, and labels for a "
+                "Loss-Net take too long; more time would allow them."
+            )
+        elif self.programs:
+            lines.append(
+                f"Training on decision costs solves {self.programs} programs per candidate "
+                f"and fold, with {self.draws} outcomes each."
+            )
+        else:
+            lines.append(
+                "Training on decision costs takes too long; only candidates that need no "
+                "programs are fitted. Allow more seconds to train."
+            )
+        return "\n".join(lines)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the counts in JSON types."""
+        return asdict(self)
+
+
+def measure_programs(task: Task) -> ProgramTimes:
+    """Time a few programs of each kind."""
+    rng, outcomes = task.rng("measure"), task.history.outcomes
+    count = len(outcomes)
+
+    def cases(n: int) -> tuple[np.ndarray, np.ndarray]:
+        picked = rng.integers(count, size=(n, task.scenarios))
+        return outcomes[picked], outcomes[rng.integers(count, size=n)]
+
+    task.solve(cases(1)[0])  # builds the program
+    solve = _seconds_each(lambda n: task.solve(cases(n)[0]))
+    decision = task.solve(cases(1)[0]).decision
+
+    def evaluate(n: int) -> None:
+        if np.isfinite(decision).all():
+            task.cost(np.repeat(decision, n, axis=0), cases(n)[1])
+
+    evaluate(1)
+    cost = _seconds_each(evaluate)
+    gradient = None
+    if task.has_gradient:
+        gradient = _seconds_each(lambda n: task.training_gradient(*cases(n)))
+    search = 0.0
+    if task.has_integers:
+        label = _seconds_each(lambda n: task.loss(*cases(n)))
+        search = max(0.0, label - solve - cost)
+    return ProgramTimes(solve, cost, gradient, search)
+
+
+def _seconds_each(run: Callable[[int], Any]) -> float:
+    """Return the seconds that one of many cases takes."""
+    count = 1
+    while True:
+        start = time.perf_counter()
+        run(count)
+        taken = time.perf_counter() - start
+        if taken > _MEASURING / 4 or count >= _MOST_MEASURED:
+            return taken / count
+        count *= 4
+
+
+def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
+    """Return the counts that fit into the time."""
+    n = len(task.history)
+    budget = DEFAULT_SECONDS if seconds is None else seconds
+    decision = times.solve + times.cost
+    scored = int(_SCORING_SHARE * budget / (_UNTRAINED + _TRAINED) / decision)
+    scored = max(_LEAST_SCORED, min(_MOST_SCORED, scored))
+    draws = task.config.draws if times.cost < 4 * times.solve else 2
+    each = _program_seconds(times, draws)
+    folds = task.config.folds or _count_folds(n, each)
+    members = folds + 1
+    limit = _TRAINING_SHARE * budget / _TRAINED / members / each
+    comfortable = _COMFORTABLE / members / each
+    natural = task.config.task_epochs * min(n, _MOST_PROGRAMS)
+    programs = int(min(natural, _MOST_PROGRAMS, max(comfortable, _ENOUGH_PROGRAMS), limit))
+    if programs < min(natural, _LEAST_PROGRAMS):
+        programs = 0
+    slow_search = times.search > times.solve
+    label = times.solve + times.cost + (0.0 if slow_search else times.search)
+    labels = int(min(n, _TRAINING_SHARE * budget / members / label))
+    share = max(_COMFORTABLE, _INTEGER_SHARE * budget) / members
+    integer = min(_MOST_INTEGER, int(share / (times.solve + draws * times.cost)))
+    sets = int(np.clip(_COMFORTABLE / members / 8 / each, 8, 200))
+    compared = int(np.clip(share / 12 / decision, 4, 48))
+    rehearsal = _REHEARSAL_COSTS * times.cost + 64 * times.solve
+    return Plan(
+        scenarios=task.scenarios,
+        folds=folds,
+        scored_rows=min(n, scored),
+        programs=programs if times.gradient is not None else 0,
+        draws=draws,
+        integer_programs=integer if task.has_integers else 0,
+        one_scenario_programs=min(4000, 6 * integer) if task.has_integers else 0,
+        sets=sets,
+        compared=compared,
+        labels=0 if labels < min(n, _LEAST_PROGRAMS) else labels,
+        loss_kind="recourse" if slow_search else "optimistic",
+        rehearses=rehearsal < _REHEARSAL_SECONDS,
+        has_gradient=times.gradient is not None,
+        program_seconds=float(f"{times.solve:.2g}"),
+        seconds=seconds,
+    )
+
+
+def _program_seconds(times: ProgramTimes, draws: int) -> float:
+    """Return the seconds of one program in training, with its recourse."""
+    return (times.gradient or times.solve) + draws * times.cost
+
+
+def _count_folds(rows: int, each: float) -> int:
+    """Return as many folds as training on them is affordable."""
+    for folds in (_MOST_FOLDS, _SOME_FOLDS):
+        if each * min(6 * rows, _ENOUGH_PROGRAMS) * (folds + 1) < _COMFORTABLE:
+            return folds
+    return _HOLDOUT
+
+
+def steps_and_batch(programs: int, most: int, least_steps: int = 40) -> tuple[int, int]:
+    """Return training steps and rows per step that make up a number of programs."""
+    batch = max(1, min(most, programs // least_steps))
+    return max(1, math.ceil(programs / batch)), batch
