@@ -26,11 +26,15 @@ from pyomo_csg.locks import fork_count, process_wide_lock
 from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import (
+    DEADLINE_PASSED,
+    FOREVER,
     CostTask,
     Engine,
     GradientTask,
     LossTask,
+    Moment,
     R,
+    SolverTrouble,
     SolveTask,
     Stats,
     Task,
@@ -70,6 +74,8 @@ class Recipe:
         Bases shared by the engines of all threads; they do not leave the process.
     known : tuple of Basis
         Bases of the recourse that every engine starts with.
+    width : int
+        How many numbers a decision has.
     """
 
     solver: str
@@ -79,6 +85,7 @@ class Recipe:
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
     bases: dict[int, dict[int, Any]] = field(default_factory=dict, repr=False)
     known: tuple[Basis, ...] = field(default=(), repr=False)
+    width: int = 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "bases": {}}
@@ -96,6 +103,13 @@ class Recipe:
         """Build an engine whose answers owe nothing, to the last bit, to earlier cases."""
         return replace(self, bases={}).engine()
 
+    def with_gap(self, gap: float | None) -> Recipe:
+        """Return the recipe whose integer programs stop at a relative gap."""
+        if gap is None or self.compiled is None or not self.compiled.integer:
+            return self
+        options = {**self.options, "mip_rel_gap": gap}
+        return replace(self, options=options, name=f"{self.name} {gap}")
+
     def most_cases(self, task: Task[Any]) -> int:
         """Return the size of the largest chunk."""
         compiled = self.compiled
@@ -109,10 +123,18 @@ _thread = threading.local()
 _pyomo = process_wide_lock()  # Pyomo's solver interfaces are not safe in threads
 
 
-def work(recipe: Recipe, task: Task[Any], fresh: bool = False) -> tuple[Any, Stats]:
+def work(
+    recipe: Recipe, task: Task[Any], fresh: bool = False, deadline: Moment = FOREVER
+) -> tuple[Any, Stats]:
     """Solve a chunk in a worker, by an engine that its thread builds once and keeps."""
+    if deadline.is_over:
+        nothing = task.unanswered(recipe.width)
+        late = SolverTrouble("time limit", DEADLINE_PASSED)
+        nothing.troubles.update((i, late) for i in range(len(task)))
+        return nothing, Stats()
     with _pyomo if recipe.compiled is None else nullcontext():
         engine = recipe.fresh_engine() if fresh else _thread_engine(recipe)
+        engine.stop_at(deadline)
         result: Any
         try:
             match task:
@@ -188,12 +210,23 @@ class Batch:
             self._recipe = replace(self._recipe, known=known)
             self._count(engine.stats)
 
-    def run(self, task: Task[R], progress: bool = False, fresh: bool = False) -> R:
+    def run(
+        self,
+        task: Task[R],
+        progress: bool = False,
+        fresh: bool = False,
+        deadline: float | None = None,
+        gap: float | None = None,
+    ) -> R:
         """Solve all cases.
 
         If ``fresh``, answers are the same to the last bit whatever was solved before and
-        however many workers there are.
+        however many workers there are. Cases that are left at the deadline, a value of
+        ``time.monotonic()``, have the trouble 'time limit'. Integer programs stop at the
+        relative gap.
         """
+        end = FOREVER if deadline is None else Moment(deadline)
+        recipe = self._recipe.with_gap(gap)
         start = time.perf_counter()
         self._renew_after_fork()
         if fresh:
@@ -205,13 +238,15 @@ class Batch:
             shown = progress and len(chunks) > 1
             with progress_bar(task.label, len(task), "cases", shown) as bar:
                 if self._needs_executor(task):
-                    for number, result in self._submit(task, chunks, fresh):
+                    for number, result in self._submit(
+                        recipe, task, chunks, fresh, end
+                    ):
                         results[number] = result
                         bar.update(chunks[number].stop - chunks[number].start)
                 for number, chunk in enumerate(chunks):
                     if number not in results:
                         part = task if len(chunks) == 1 else task.take(chunk)
-                        results[number], stats = work(self._recipe, part, fresh)
+                        results[number], stats = work(recipe, part, fresh, end)
                         self._count(stats)
                         bar.update(chunk.stop - chunk.start)
         except GaveUpError as error:
@@ -253,12 +288,17 @@ class Batch:
             yield slice(start, min(start + size, count))
 
     def _submit(
-        self, task: Task[R], chunks: list[slice], fresh: bool
+        self,
+        recipe: Recipe,
+        task: Task[R],
+        chunks: list[slice],
+        fresh: bool,
+        end: Moment,
     ) -> Iterator[tuple[int, R]]:
         """Yield results from the executor as they come; stop early if it is gone."""
 
-        def arguments(number: int) -> tuple[Recipe, Task[R], bool]:
-            return self._recipe, task.take(chunks[number]), fresh
+        def arguments(number: int) -> tuple[Recipe, Task[R], bool, Moment]:
+            return recipe, task.take(chunks[number]), fresh, end
 
         left, deaths = set(range(len(chunks))), 0
         while (executor := self._executor) is not None and left:

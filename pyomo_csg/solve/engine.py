@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyomo_csg.solve.compile.assembly import Blocks
 
 
+DEADLINE_PASSED = "the deadline of the call passed"
 _LIMITS = ("time limit", "iteration limit", "solution limit")
 _FINAL = (*_LIMITS, "interrupted", "bad data", "not exact")
 
@@ -102,24 +103,57 @@ class Stats:
             setattr(self, name, getattr(self, name) + value)
 
 
-class Deadline:
-    """One time limit, in seconds, for all the programs that a case takes."""
+class Moment(float):
+    """A value of ``time.monotonic()``; pickled, it is the same moment on another clock."""
 
-    def __init__(self, limit: float = math.inf):
-        self._limit = limit
-        self._end = math.inf
+    def __reduce__(self) -> Any:
+        return _moment_at, (self - time.monotonic() + time.time(),)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has passed."""
+        return time.monotonic() >= self
+
+
+def _moment_at(wall_clock: float) -> Moment:
+    return Moment(wall_clock - time.time() + time.monotonic())
+
+
+FOREVER = Moment(math.inf)
+
+
+class Deadline:
+    """When to stop: a time limit, in seconds, for a case, and the end of the whole call.
+
+    Parameters
+    ----------
+    limit : float, optional
+        For all the programs that a case takes.
+    call : Deadline, optional
+        That of the call, which all solvers of an engine share.
+    """
+
+    def __init__(self, limit: float = math.inf, call: Deadline | None = None):
+        self._limit, self._end = limit, math.inf
+        self.of_call = self if call is None else call
 
     def start(self) -> None:
-        """Start the clock."""
-        self._end = time.perf_counter() + self._limit
+        """Start the clock of a case."""
+        self._end = time.monotonic() + self._limit
+
+    def set_end(self, end: float) -> None:
+        """Set the end to a value of ``time.monotonic()``."""
+        self._end = end
 
     def left(self) -> float:
         """Return the seconds left, or raise a SolverTrouble."""
-        if self._end == math.inf:
+        end = min(self._end, self.of_call._end)
+        if end == math.inf:
             return math.inf
-        left = self._end - time.perf_counter()
+        left = end - time.monotonic()
         if left <= 0:
-            raise SolverTrouble("time limit")
+            over = end == self.of_call._end
+            raise SolverTrouble("time limit", DEADLINE_PASSED if over else "")
         return left
 
 
@@ -139,7 +173,12 @@ class SolveContext:
         """Return a context whose ``time_limit`` holds for a case, not for a program."""
         options = dict(self.options)
         limit = float(options.pop("time_limit", math.inf))
-        return SolveContext(self.stats, options, Deadline(limit))
+        deadline = Deadline(limit, self.deadline.of_call)
+        return SolveContext(self.stats, options, deadline)
+
+    def without_case_limit(self) -> SolveContext:
+        """Return a context in which only the deadline of the call holds."""
+        return replace(self, deadline=self.deadline.of_call)
 
 
 C = TypeVar("C", bound="Cases")
@@ -167,6 +206,10 @@ class Task(Cases, Generic[R]):
 
     label: ClassVar[str]
 
+    def unanswered(self, width: int) -> R:
+        """Return a result without answers, for decisions of this width."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class SolveTask(Task["SolveResult"]):
@@ -177,6 +220,15 @@ class SolveTask(Task["SolveResult"]):
     weights: np.ndarray
     keys: np.ndarray | None = None
     gradient: bool = False
+
+    def unanswered(self, width: int) -> SolveResult:
+        """Return a result without answers."""
+        values, bounds = np.full((2, len(self)), np.nan)
+        result = SolveResult(np.full((len(self), width), np.nan), values, bounds)
+        if self.gradient:
+            result.gradients = np.full(self.scenarios.shape, np.nan)
+            result.smooth = np.zeros(len(self), bool)
+        return result
 
 
 @dataclass(frozen=True)
@@ -190,6 +242,10 @@ class LossTask(Task["LossResult"]):
     keys: np.ndarray | None = None
     kind: str = "optimistic"
 
+    def unanswered(self, width: int) -> LossResult:
+        """Return a result without answers."""
+        return LossResult(np.full(len(self), np.nan), np.zeros(len(self), bool))
+
 
 @dataclass(frozen=True)
 class CostTask(Task["CostResult"]):
@@ -198,6 +254,10 @@ class CostTask(Task["CostResult"]):
     label: ClassVar[str] = "costs"
     decisions: np.ndarray
     outcomes: np.ndarray
+
+    def unanswered(self, width: int) -> CostResult:
+        """Return a result without answers."""
+        return CostResult(np.full(len(self), np.nan))
 
 
 @dataclass(frozen=True)
@@ -209,6 +269,14 @@ class GradientTask(Task["GradientResult"]):
     weights: np.ndarray
     outcomes: np.ndarray
     outcome_weights: np.ndarray
+
+    def unanswered(self, width: int) -> GradientResult:
+        """Return a result without answers."""
+        return GradientResult(
+            np.full(len(self), np.nan),
+            np.full(self.scenarios.shape, np.nan),
+            np.zeros(len(self), bool),
+        )
 
 
 @dataclass(kw_only=True)
@@ -288,6 +356,9 @@ class Engine(Protocol):
     """Solves batches of cases, one thread at a time; keeps its programs between calls."""
 
     stats: Stats
+
+    def stop_at(self, end: float) -> None:
+        """Solve nothing after this value of ``time.monotonic()``, until it is set anew."""
 
     def solve(
         self,

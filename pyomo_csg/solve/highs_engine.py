@@ -76,6 +76,10 @@ class HighsEngine:
         self._solvers: dict[int, ScenarioSolver] = {}
         self._relaxations: dict[int, LinearSolver] = {}
 
+    def stop_at(self, end: float) -> None:
+        """Solve nothing after ``end``, as in :meth:`Engine.stop_at`."""
+        self._context.deadline.set_end(end)
+
     def solve(
         self,
         scenarios: np.ndarray,

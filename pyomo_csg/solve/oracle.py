@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -40,7 +41,7 @@ from pyomo_csg.stages.inputs import (
     valid_interval,
     weight_batch,
 )
-from pyomo_csg.validation import Problems, is_one_of
+from pyomo_csg.validation import Problems, is_number, is_one_of
 
 _AUDITED = 20
 _KINDS = ("optimistic", "recourse", "pessimistic")
@@ -158,6 +159,8 @@ class Oracle:
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
+        deadline: float | None = None,
+        mip_gap: float | None = None,
     ) -> Solution:
         """Solve zeta-SAA.
 
@@ -181,15 +184,21 @@ class Oracle:
             Whether to ignore the bases and incumbents of earlier cases. This is slower, but
             results are then the same to the last bit whatever was solved before, whatever
             the order of the cases and the number of workers.
+        deadline : float, optional
+            A value of ``time.monotonic()``. Cases without an answer by then fail with the
+            status ``'time limit'``; use it with ``on_error='record'``.
+        mip_gap : float, optional
+            The relative gap at which integer programs of this call may stop, instead of
+            the option ``mip_rel_gap``. Solvers other than ``'highs'`` ignore it.
 
         Returns
         -------
         Solution
         """
-        self._check(on_error, gradient)
+        self._check(on_error, gradient, deadline, mip_gap)
         zetas, shares = self._check_cases(scenarios, weights)
         task = SolveTask(zetas, shares, _keys(keys, len(zetas), fresh), gradient)
-        found = self._batch.run(task, progress, fresh)
+        found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         failures = self._record(
             found, on_error, lambda i: self._saa_program(zetas[i], shares[i])
         )
@@ -223,6 +232,9 @@ class Oracle:
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
+        deadline: float | None = None,
+        mip_gap: float | None = None,
+        audit: bool = True,
     ) -> np.ndarray:
         """Return the losses (n,) of decisions on scenarios, evaluated on outcomes.
 
@@ -236,25 +248,27 @@ class Oracle:
             ``'recourse'`` that of the decision that the solver returns. All are equal where
             the decision is unique. For ``'recourse'``, ``audit`` says in how many cases
             that is proven, and how far the cost is above l_opt in the first others.
-        weights, keys, on_error, progress, fresh
+        weights, keys, on_error, progress, fresh, deadline, mip_gap
             As in :meth:`solve`.
+        audit : bool, optional
+            Whether to make the ``audit`` for ``'recourse'``, which searches ties.
         """
         if not is_one_of(kind, _KINDS):
             raise DataError("Unknown loss", [f"kind is {kind!r}; give one of {_KINDS}"])
         if kind == "pessimistic":
             self._refuse_pessimism()
-        self._check(on_error)
+        self._check(on_error, deadline=deadline, mip_gap=mip_gap)
         zetas, shares, omegas = self._check_cases(scenarios, weights, outcomes)
         names = _keys(keys, len(zetas), fresh)
         task = LossTask(zetas, shares, omegas, names, kind)
-        found = self._batch.run(task, progress, fresh)
+        found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         self._record(
             found,
             on_error,
             lambda i: self._search_program(zetas[i], shares[i], omegas[i]),
         )
-        if kind == "recourse":
-            self._last.audit = self._audit(found, task, keys is not None)
+        if kind == "recourse" and audit:
+            self._last.audit = self._audit(found, task, keys is not None, deadline)
         return found.losses
 
     def cost(
@@ -266,6 +280,8 @@ class Oracle:
         progress: bool = True,
         fresh: bool = False,
         check_first_stage: bool = True,
+        deadline: float | None = None,
+        mip_gap: float | None = None,
     ) -> np.ndarray:
         """Return the costs h(y) + Q(y, omega) (n,) of decisions under outcomes.
 
@@ -275,20 +291,21 @@ class Oracle:
             A decision that violates the bounds or constraints of the first stage by more
             than a relative 1e-6 is infeasible.
         outcomes : array (n, p)
-        on_error, progress, fresh
+        on_error, progress, fresh, deadline, mip_gap
             As in :meth:`solve`.
         check_first_stage : bool
             Whether to check decisions against the first stage. Solvers other than
             ``'highs'`` always do.
         """
-        self._check(on_error)
+        self._check(on_error, deadline=deadline, mip_gap=mip_gap)
         problems = self._new_problems()
         omegas = problems.check("outcomes", outcome_batch, self.two_stage, outcomes)
         ys = problems.check(
             "decisions", decision_batch, self.two_stage, decisions, omegas
         )
         problems.raise_any()
-        found = self._batch.run(CostTask(ys, omegas), progress, fresh)
+        task = CostTask(ys, omegas)
+        found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         if check_first_stage and self._compiled is not None:
             broken = self._first_stage.violations(ys)
             found.troubles.update(broken)
@@ -329,6 +346,8 @@ class Oracle:
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
+        deadline: float | None = None,
+        mip_gap: float | None = None,
     ) -> LossGradient:
         """Return losses and d loss / d zeta, from the optimal basis.
 
@@ -342,10 +361,10 @@ class Oracle:
             With M outcomes per case, the loss is the mean over them.
         outcome_weights : array (n, M), optional
             Each row sums to 1. Default: 1/M.
-        weights, on_error, progress, fresh
+        weights, on_error, progress, fresh, deadline, mip_gap
             As in :meth:`solve`.
         """
-        self._check(on_error, gradient=True)
+        self._check(on_error, True, deadline, mip_gap)
         problems = self._new_problems()
         zetas, shares = self._check_scenarios(problems, scenarios, weights)
         many = count_axes(outcomes) == 3
@@ -360,7 +379,7 @@ class Oracle:
             )
         problems.raise_any()
         task = GradientTask(zetas, shares, omegas, parts)
-        found = self._batch.run(task, progress, fresh)
+        found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         failures = self._record(
             found,
             on_error,
@@ -369,20 +388,33 @@ class Oracle:
         return LossGradient(found.losses, found.gradients, found.smooth, failures)
 
     def _recipe(self, solver: str, options: Mapping[str, Any] | None) -> Recipe:
+        width = len(self.two_stage.first_stage_variables)
         if solver == "highs":
             self._compiled = scale_costs(compile_model(self.two_stage))
             checked = check_options(options, basis=True)
             if "mip_abs_gap" in checked:  # in the model's units
                 checked["mip_abs_gap"] *= self._compiled.cost_scale
-            return Recipe(solver, checked, self._compiled)
+            return Recipe(solver, checked, self._compiled, width=width)
         from pyomo_csg.solve.pyomo_solvers.solver_kinds import SolverKind
 
         SolverKind(solver, options)  # raises if it is not available
         model = cloudpickle.dumps(self.two_stage.model)
-        return Recipe(solver, dict(options or {}), model=model)
+        return Recipe(solver, dict(options or {}), model=model, width=width)
 
-    def _check(self, on_error: str, gradient: bool = False) -> None:
+    def _check(
+        self,
+        on_error: str,
+        gradient: bool = False,
+        deadline: float | None = None,
+        mip_gap: float | None = None,
+    ) -> None:
         """Raise before anything is solved if an argument cannot be used."""
+        problems = Problems("Cannot solve")
+        if not (deadline is None or is_number(deadline) or deadline == math.inf):
+            problems.add(f"deadline is {deadline!r}; give a value of time.monotonic()")
+        if mip_gap is not None and not (is_number(mip_gap) and 0 <= mip_gap < 1):
+            problems.add(f"mip_gap is {mip_gap!r}; give a number from 0 to below 1")
+        problems.raise_any()
         if not is_one_of(on_error, ("raise", "record")):
             raise DataError(
                 "Unknown way with errors",
@@ -468,7 +500,13 @@ class Oracle:
             raise failures[0]
         return failures
 
-    def _audit(self, found: LossResult, task: LossTask, has_keys: bool) -> Audit:
+    def _audit(
+        self,
+        found: LossResult,
+        task: LossTask,
+        has_keys: bool,
+        deadline: float | None,
+    ) -> Audit:
         """Compare with l_opt in cases whose decision is not proven to be unique."""
         solved = ~np.isnan(found.losses)
         cases = np.flatnonzero(solved & ~found.unique)[:_AUDITED]
@@ -476,7 +514,8 @@ class Oracle:
         if len(cases):
             part = task.take(cases)
             keys = part.keys if has_keys else np.arange(len(cases))
-            exact = self._batch.run(replace(part, keys=keys, kind="optimistic")).losses
+            part = replace(part, keys=keys, kind="optimistic")
+            exact = self._batch.run(part, deadline=deadline).losses
             apart = (found.losses[cases] - exact) / np.maximum(1, np.abs(exact))
             worst = float(np.nanmax(apart, initial=0.0))
         return Audit(int((solved & found.unique).sum()), len(cases), worst)

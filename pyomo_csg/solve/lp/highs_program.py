@@ -173,6 +173,7 @@ class HighsProgram:
 
     def solve(self, arrays: Arrays, basis: Any = None) -> None:
         """Solve from a basis, the last one by default; raise a SolverTrouble if not optimal."""
+        self._deadline.left()  # raises if there is no time, before anything is sent
         self.load(arrays)
         if basis is not None:
             self.highs.setBasis(basis)
@@ -182,6 +183,7 @@ class HighsProgram:
         self, arrays: Arrays, basis: Any = None, start: np.ndarray | None = None
     ) -> bool:
         """Solve as :meth:`solve`, or from a point; return False if infeasible."""
+        self._deadline.left()
         self.load(arrays)
         if basis is not None:
             self.highs.setBasis(basis)

@@ -36,8 +36,8 @@ class RescaledSolver:
 
     def __init__(self, layout: Shape, context: SolveContext):
         self._layout, self.checker = layout, CertificateChecker(layout)
-        # Without the deadline: its clock may belong to a later case by now.
-        self._context = SolveContext(context.stats, context.options)
+        # The clock of a case may belong to a later one by now.
+        self._context = context.without_case_limit()
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
 
     def certify(

@@ -14,6 +14,7 @@ from pyomo.core.expr.numvalue import value
 
 from pyomo_csg.solve.engine import (
     CostResult,
+    Deadline,
     GradientResult,
     LossResult,
     SolveResult,
@@ -95,7 +96,7 @@ class PyomoSolver:
         solver: str = "appsi_highs",
         options: Mapping[str, Any] | None = None,
     ):
-        self.stats = Stats()
+        self.stats, self.deadline = Stats(), Deadline()
         self._kind = SolverKind(solver, options)
         self._model = model.clone()
         two_stage = TwoStageModel(self._model)
@@ -147,14 +148,16 @@ class PyomoSolver:
 
     def cost(self, decision: np.ndarray, outcome: np.ndarray) -> float:
         """Return h(y) + Q(y, omega)."""
+        self.deadline.left()  # raises if there is no time, before anything is built
         if self._recourse is None:
             self._recourse = RecourseProgram(
-                self._model, decision, outcome, self._kind, self.stats
+                self._model, decision, outcome, self._kind, self.stats, self.deadline
             )
         return self._sign * self._recourse.optimum(decision, outcome)
 
     def _program(self, name: str, case: Mapping[str, Any]) -> PersistentProgram:
         """Return the program for as many scenarios, built on this case if need be."""
+        self.deadline.left()
         key = name, len(case["scenarios"])
         held = self._programs.get(key)
         if held is None or not _has_weights(held.model, case["weights"]):
@@ -164,7 +167,7 @@ class PyomoSolver:
             if name == "opt_search" and not model.csg.weight.mutable:
                 what += ", whose cut is not linear (kind='recourse' needs none)"
             held = self._programs[key] = PersistentProgram(
-                model, self._data(model), what, self._kind, self.stats
+                model, self._data(model), what, self._kind, self.stats, self.deadline
             )
         return held
 
@@ -195,6 +198,10 @@ class PyomoEngine:
         self._solver = PyomoSolver(model, solver, options)
         self.stats = self._solver.stats
         self._width = len(TwoStageModel(model).first_stage_variables)
+
+    def stop_at(self, end: float) -> None:
+        """Solve nothing after ``end``, as in :meth:`Engine.stop_at`."""
+        self._solver.deadline.set_end(end)
 
     def solve(
         self,

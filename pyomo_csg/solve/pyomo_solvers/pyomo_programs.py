@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -23,7 +24,7 @@ from pyomo.core.expr.numvalue import value
 from pyomo.core.expr.visitor import identify_variables, replace_expressions
 
 from pyomo_csg.errors import ModelError
-from pyomo_csg.solve.engine import SolverTrouble, Stats
+from pyomo_csg.solve.engine import Deadline, SolverTrouble, Stats
 from pyomo_csg.solve.pyomo_solvers.interfaces import Answer
 from pyomo_csg.solve.pyomo_solvers.solver_kinds import SolverKind
 from pyomo_csg.stages import TwoStageModel
@@ -48,6 +49,8 @@ class PersistentProgram:
     kind : SolverKind
     stats : Stats
         Where solves are counted.
+    deadline : Deadline
+        That of the call.
 
     Attributes
     ----------
@@ -67,12 +70,13 @@ class PersistentProgram:
         what: str,
         kind: SolverKind,
         stats: Stats,
+        deadline: Deadline,
     ):
         self.model = model
         self._params = list(params)
         self._what = what
         self._kind = kind
-        self._stats = stats
+        self._stats, self._deadline = stats, deadline
         (self._objective,) = model.component_data_objects(Objective, active=True)
         self._is_constant = not _has_variables(model)
         # HiGHS holds a linear program's time limit against all that its object ever ran.
@@ -123,6 +127,8 @@ class PersistentProgram:
     def _run(self, **options: Any) -> Answer:
         timer = HierarchicalTimer()
         time_limit = self._kind.time_limit
+        if (left := self._deadline.left()) < math.inf:
+            time_limit = left if time_limit is None else min(left, time_limit)
         if self._clock_adds_up and time_limit is not None:
             time_limit += self._spent
         try:
@@ -185,6 +191,7 @@ class RecourseProgram:
         Of the first case.
     kind : SolverKind
     stats : Stats
+    deadline : Deadline
     """
 
     def __init__(
@@ -194,6 +201,7 @@ class RecourseProgram:
         outcome: np.ndarray,
         kind: SolverKind,
         stats: Stats,
+        deadline: Deadline,
     ):
         model = model.clone()
         two_stage = TwoStageModel(model)
@@ -214,7 +222,7 @@ class RecourseProgram:
         _bind_ordered_sets(model, pairs)
         outcomes = [name.find_component_on(model.outcome) for name in names]
         self._program = PersistentProgram(
-            model, [*decided, *outcomes], "recourse program", kind, stats
+            model, [*decided, *outcomes], "recourse program", kind, stats, deadline
         )
 
     def optimum(self, decision: np.ndarray, outcome: np.ndarray) -> float:

@@ -44,18 +44,20 @@ class KktSolver:
 
     def __init__(self, context: SolveContext):
         self._stats = context.stats
-        self._time_limit = float(context.options.get("time_limit", np.inf))
+        self._deadline = context.with_deadline().deadline
 
     def solve(self, program: QuadraticProgram) -> tuple[KktPoint, Units]:
         """Return a certified optimum and natural units, or raise a SolverTrouble."""
         start = time.perf_counter()
+        self._deadline.start()
+        self._deadline.left()
         self._stats.solves += 1
         try:
-            return self._solve(program, start + self._time_limit)
+            return self._solve(program)
         finally:
             self._stats.solver_seconds += time.perf_counter() - start
 
-    def _solve(self, program: QuadraticProgram, end: float) -> tuple[KktPoint, Units]:
+    def _solve(self, program: QuadraticProgram) -> tuple[KktPoint, Units]:
         if (program.column_lower > program.column_upper).any():
             raise SolverTrouble("infeasible", "a lower bound exceeds the upper bound")
         fault, column = "", np.full(len(program.cost), _typical_quantity(program))
@@ -65,8 +67,7 @@ class KktSolver:
             point = self._interior_point(scaled)
             if attempt == 0 and point is None:
                 _raise_if_unsolvable(scaled)
-            if time.perf_counter() > end:
-                raise SolverTrouble("time limit")
+            self._deadline.left()
             if point is None:
                 fault, column = fault or "PIQP found no optimum", column * _FAR
                 continue
