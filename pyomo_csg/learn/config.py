@@ -202,6 +202,7 @@ def validate_fit_arguments(
     config: Any,
     callback: Any,
     seconds: Any = None,
+    plan: Any = None,
 ) -> FitConfig:
     """Return the settings, or raise one error that lists every bad argument."""
     problems = Problems(_CANNOT_FIT)
@@ -229,6 +230,7 @@ def validate_fit_arguments(
         )
     if seconds is not None:
         problems.check_positive(seconds=seconds)
+    problems.add(*_plan_problems(plan, method, scenarios))
     settings = FitConfig()
     try:
         settings = read_config(config)
@@ -241,6 +243,19 @@ def validate_fit_arguments(
         )
     problems.raise_any()
     return settings
+
+
+def _plan_problems(plan: Any, method: Any, scenarios: Any) -> list[str]:
+    if plan is None:
+        return []
+    if not callable(getattr(plan, "for_scenarios", None)):
+        return [f"plan is a {type(plan).__name__}; give what csg.plan returned"]
+    if not is_one_of(method, ("auto",)):
+        return [f"a plan is for method='auto', but method is {method!r}; drop one"]
+    if scenarios not in ("auto", plan.scenarios):
+        found = f"the plan is for {plan.scenarios} scenarios, but scenarios is"
+        return [f"{found} {scenarios!r}; make a plan for as many"]
+    return []
 
 
 def check_scenario_count(scenarios: int | str, rows: int) -> None:

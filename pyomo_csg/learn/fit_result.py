@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pyomo_csg.learn.networks.task_nets import TaskNet
+from pyomo_csg.learn.generators.base import ScenarioGenerator
 
 
 @dataclass(frozen=True)

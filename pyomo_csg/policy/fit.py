@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.learn.checkpoint import Checkpoint
@@ -21,6 +22,7 @@ from pyomo_csg.learn.config import (
 )
 from pyomo_csg.learn.fingerprints import fit_identity, package_versions
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
+from pyomo_csg.learn.generators.base import ScenarioGenerator
 from pyomo_csg.learn.history import History, read_history
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.progress import Callback, TrainingLog
@@ -30,11 +32,21 @@ from pyomo_csg.learn.selection.hyperparameter_search import (
     search_space,
     smallest_scenario_count,
 )
+from pyomo_csg.learn.selection.plan import (
+    DEFAULT_SECONDS,
+    Plan,
+    make_plan,
+    measure_programs,
+)
 from pyomo_csg.learn.selection.registry import learn
+from pyomo_csg.learn.selection.scenario_count import choose_count_untrained
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import reproducible_torch
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.solve import Oracle
+from pyomo_csg.storage import to_json
+
+logger = logging.getLogger(__name__)
 
 
 def fit(
@@ -54,7 +66,8 @@ def fit(
     checkpoint: Any = None,
     progress: bool = True,
     callback: Callback | None = None,
-    seconds: float | None = None,
+    seconds: float | None = DEFAULT_SECONDS,
+    plan: Plan | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Policy:
     """Learn a policy that maps each context to K scenarios and decides on them.
@@ -106,11 +119,15 @@ def fit(
         Whether to show progress bars.
     callback : callable, optional
         Called with a dict for every logged training step.
-    seconds : float, optional
-        The time budget of the fit. When it is used up, the best network so far is
-        returned, and the report names the stage that was stopped. The current step,
-        batch of labels or comparison is finished first. (``config.seconds`` limits the
-        time of one decision instead.)
+    seconds : float or None
+        The time budget of the fit, ten minutes by default; None for no limit. ``'auto'``
+        times a few programs and plans how much fits into the budget. When it is used up,
+        the best candidate so far is returned, and the report names the stage that was
+        stopped. (``config.seconds`` limits the time of one decision instead.)
+    plan : Plan, optional
+        A plan from :func:`pyomo_csg.plan`, or ``policy.plan`` of an earlier fit, for
+        ``'auto'`` to repeat. The same data, seed and plan give the same policy on any
+        machine, unless the time is up before.
     options : mapping, optional
         Solver options, as in :class:`pyomo_csg.Oracle`: for example
         ``{'time_limit': 10.0}``, in seconds per program.
@@ -123,6 +140,8 @@ def fit(
     ------
     DataError
         If an argument or the data are not valid; it lists every problem.
+    KeyboardInterrupt
+        On Ctrl-C. ``'auto'`` attaches the best policy so far as ``error.best``.
 
     Examples
     --------
@@ -135,8 +154,9 @@ def fit(
     >>> policy.scenarios([0.0, 0.0]).shape
     (2, 1)
     """
+    log = TrainingLog(progress, callback, seconds)
     settings = validate_fit_arguments(
-        scenarios, method, regularization, seed, network, config, callback, seconds
+        scenarios, method, regularization, seed, network, config, callback, seconds, plan
     )
     seed, scenarios = int(seed), scenarios if scenarios == "auto" else int(scenarios)
     oracle = Oracle(model, solver, executor, workers, options)
@@ -146,7 +166,6 @@ def fit(
     if isinstance(regularization, float) and method in ("static", "dynamic"):
         settings = replace(settings, units=settings.units or "raw")
     settings = with_bandwidth(settings, history.outcomes)
-    log = TrainingLog(progress, callback, seconds)
     identity = fit_identity(
         oracle,
         history,
@@ -158,8 +177,28 @@ def fit(
         seed=seed,
         solver=solver,
         **({"options": dict(options)} if options else {}),
+        **({"plan": plan.summary()} if plan is not None else {}),
     )
-    with reproducible_torch(), Checkpoint(checkpoint, identity) as stages:
+
+    def policy(found: MethodResult) -> Policy:
+        learned = FitResult(
+            found.generator,
+            method,
+            _summarize(found, history, identity, log, seconds),
+            log.table(),
+            history.context_names,
+            _largest_distance(history, found.generator),
+        )
+        return Policy(
+            model,
+            learned,
+            solver=solver,
+            options=options,
+            workers=workers,
+            executor=executor,
+        )
+
+    with reproducible_torch(), Checkpoint(checkpoint, identity) as stages, log:
         trainer = _Fit(
             oracle=oracle,
             history=history,
@@ -170,28 +209,65 @@ def fit(
             seed=seed,
             log=log,
             checkpoint=stages,
+            plan=plan,
         )
-        count, found = (
-            trainer.choose_count()
-            if isinstance(scenarios, str)
-            else (scenarios, trainer.learn(scenarios))
-        )
-    learned = FitResult(
-        found.network,
-        method,
-        _summarize(found, count, history, identity, log, seconds),
-        log.table(),
-        history.context_names,
-        _largest_distance(history, found),
+        try:
+            found = trainer.run(scenarios)
+        except KeyboardInterrupt as error:
+            if isinstance(best := getattr(error, "best", None), MethodResult):
+                error.best = policy(best)  # type: ignore[attr-defined]
+            raise
+    return policy(found)
+
+
+def plan(
+    model: BlockData,
+    data: Any,
+    *,
+    scenarios: int = 5,
+    context: Any = None,
+    network: Any = None,
+    config: FitConfig | dict[str, Any] | None = None,
+    seed: int = 0,
+    solver: str = "highs",
+    executor: Executor | None = None,
+    workers: int = 1,
+    seconds: float | None = DEFAULT_SECONDS,
+    options: Mapping[str, Any] | None = None,
+) -> Plan:
+    """Return what :func:`pyomo_csg.fit` would do in its time, without fitting.
+
+    A few programs are timed. Pass the plan to ``fit(plan=...)`` to repeat a fit to the
+    bit, also on another machine.
+
+    Parameters
+    ----------
+    model, data, scenarios, context, network, config, seed, solver, executor, workers, \
+    seconds, options
+        As in :func:`pyomo_csg.fit`, for ``method='auto'``.
+
+    Returns
+    -------
+    Plan
+        ``print`` it to read it.
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> found = csg.plan(newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2)
+    >>> found.folds, found.scored_rows, found.has_gradient
+    (5, 60, True)
+    """
+    settings = validate_fit_arguments(
+        scenarios, "auto", "auto", seed, network, config, None, seconds
     )
-    return Policy(
-        model,
-        learned,
-        solver=solver,
-        options=options,
-        workers=workers,
-        executor=executor,
-    )
+    oracle = Oracle(model, solver, executor, workers, options)
+    history = read_history(oracle.two_stage, data, context)
+    check_scenario_count(scenarios, len(history))
+    with reproducible_torch():
+        task = Task(oracle, history, scenarios, settings, seed, TrainingLog())
+        return make_plan(task, measure_programs(task), seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,8 +283,28 @@ class _Fit:
     seed: int
     log: TrainingLog
     checkpoint: Checkpoint
+    plan: Plan | None
 
-    def learn(
+    def run(self, scenarios: int | str) -> MethodResult:
+        """Return the fit, with K chosen first if ``scenarios`` is ``'auto'``."""
+        if not isinstance(scenarios, str):
+            return self._learn(scenarios)
+        counts = [count for count in COUNTS if count <= len(self.history)]
+        if self.method != "auto":
+            return smallest_scenario_count(
+                counts,
+                self.settings.seconds,
+                self.log,
+                lambda count: self._learn(count, f"K={count}"),
+                self._decide,
+            )
+        task = self._task(counts[0], self.settings)
+        chosen, tried = choose_count_untrained(task, counts, self._planned)
+        found = self._learn(chosen)
+        found.selection.scenarios_tried = tried
+        return found
+
+    def _learn(
         self, count: int, part: str = "", settings: FitConfig | None = None
     ) -> MethodResult:
         """Train ``count`` scenarios; search the settings first, if none are passed.
@@ -221,44 +317,56 @@ class _Fit:
                 search_space(self.method, self.network, self.history.has_panels),
                 self.seed,
                 self.log,
-                lambda chosen, name: self.learn(count, f"{part} {name}", chosen),
+                lambda chosen, name: self._learn(count, f"{part} {name}", chosen),
             )
-        task = Task(
-            self.oracle,
-            self.history,
-            count,
-            settings or self.settings,
-            self.seed,
-            self.log,
-            self.checkpoint.within(part) if part else self.checkpoint,
-        )
+        task = self._task(count, settings or self.settings, part)
         kind, head = resolve_network(self.network, task)
-        return learn(task, self.method, self.regularization, kind, head)
-
-    def choose_count(self) -> tuple[int, MethodResult]:
-        """Return the smallest good K, and its fit."""
-        return smallest_scenario_count(
-            [count for count in COUNTS if count <= len(self.history)],
-            self.settings.seconds,
-            self.log,
-            lambda count: self.learn(count, f"K={count}"),
-            self._decide,
+        return learn(
+            task,
+            self.method,
+            self.regularization,
+            kind,
+            head,
+            plan=self._planned(task) if self.method == "auto" else None,
+            chooses_network=self.network is None,
         )
+
+    def _task(self, count: int, settings: FitConfig, part: str = "") -> Task:
+        stages = self.checkpoint.within(part) if part else self.checkpoint
+        return Task(
+            self.oracle, self.history, count, settings, self.seed, self.log, stages
+        )
+
+    def _planned(self, task: Task) -> Plan:
+        """Return the plan: as given, as stored in the checkpoint, or measured."""
+        if self.plan is not None:
+            return self.plan.for_scenarios(task.scenarios)
+
+        def measured() -> dict[str, np.ndarray]:
+            budget = self.log.seconds_left / max(1, self.settings.search)
+            made = make_plan(
+                task,
+                measure_programs(task),
+                budget if np.isfinite(budget) else None,
+            )
+            return {"plan": np.frombuffer(to_json(made.summary()).encode(), np.uint8)}
+
+        stage = f"plan for {task.scenarios}"
+        stored = self.checkpoint.stage(stage, measured)["plan"]
+        found = Plan.restore(json.loads(stored.tobytes()))
+        logger.info("%s", found)
+        return found
 
     def _decide(self, found: MethodResult) -> Any:
         """Make one decision, to time it."""
-        with torch.inference_mode():
-            x = torch.as_tensor(self.history.contexts[:1])
-            zeta, weights = found.network(x)
-        shares = weights.numpy() if self.settings.weights == "learned" else None
-        return self.oracle.solve(
-            zeta.numpy(), shares, on_error="record", progress=False
-        )
+        generator = found.generator
+        zeta, weights = generator(self.history.contexts[:1])
+        shares = weights if generator.is_weighted else None
+        return self.oracle.solve(zeta, shares, on_error="record", progress=False)
 
 
 def _summarize(
     found: MethodResult,
-    count: int,
     history: History,
     identity: dict[str, Any],
     log: TrainingLog,
@@ -271,7 +379,7 @@ def _summarize(
         **selection.summary(),
         "seed": identity["seed"],
         "pairs": len(history),
-        "scenarios": count,
+        "scenarios": found.generator.count,
         "context_shape": list(history.contexts.shape[1:]),
         "settings": dict(sorted(settings.items())),
         "versions": package_versions(),
@@ -294,9 +402,8 @@ def _summarize(
     return summary
 
 
-def _largest_distance(history: History, found: MethodResult) -> float:
+def _largest_distance(history: History, generator: ScenarioGenerator) -> float:
     """Return the largest root mean square of a standardized context."""
-    center, spread = found.network.center.numpy(), found.network.spread.numpy()
-    squares = ((history.contexts - center) / spread) ** 2
+    squares = ((history.contexts - generator.center) / generator.spread) ** 2
     axes = tuple(range(1, history.contexts.ndim))
     return float(np.sqrt(squares.mean(axis=axes)).max())

@@ -10,10 +10,10 @@ import numpy as np
 
 from pyomo_csg.learn.distributions.conditional import (
     ConditionalDistribution,
-    Residuals,
     restore_distribution,
 )
 from pyomo_csg.learn.distributions.reduction import reduce
+from pyomo_csg.learn.distributions.residuals import Residuals
 from pyomo_csg.learn.generators.array_networks import body_function
 from pyomo_csg.learn.generators.base import PerContext
 

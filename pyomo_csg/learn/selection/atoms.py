@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 from pyomo_csg.learn.checkpoint import train_or_restore
-from pyomo_csg.learn.distributions.conditional import Residuals
 from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
 from pyomo_csg.learn.distributions.reduction import reduce
+from pyomo_csg.learn.distributions.residuals import Residuals
 from pyomo_csg.learn.distributions.samplers import Sampler
 from pyomo_csg.learn.generators.distribution_generators import (
     AtomGenerator,

@@ -47,7 +47,7 @@ from pyomo_csg.learn.selection.starting_points import (
     starting_atoms,
     starting_constants,
 )
-from pyomo_csg.learn.selection.untrained import UntrainedCandidates
+from pyomo_csg.learn.selection.untrained import reduced_name, untrained_candidates
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule, sampled_rows
 
@@ -86,7 +86,7 @@ class Candidates:
     ):
         self._task, self._folds, self._plan = task, folds, plan
         self._kind, self._head = kind, head
-        self._distributions = FoldDistributions(task, folds)
+        self._distributions = FoldDistributions(task, folds, plan.kinds)
         self._forecasts = FoldForecasts(task, folds, head)
 
     def each(self, chooses_network: bool = True) -> Iterator[Candidate]:
@@ -97,11 +97,10 @@ class Candidates:
         if self._head is not None:
             yield from self._with_users_head()
             return
-        untrained = UntrainedCandidates(self._task, self._folds, self._distributions)
-        if chooses_network:
-            yield from untrained.each()
-        else:
-            yield untrained.sample_average()
+        distributions = self._distributions
+        if not chooses_network:
+            distributions = FoldDistributions(self._task, self._folds, ("empirical",))
+        yield from untrained_candidates(self._task, distributions)
         yield (mmd := self.mmd())
         if not self._plan.has_gradient:
             if self._plan.labels:
@@ -196,7 +195,8 @@ class Candidates:
 
     def _best_of(self, names: Sequence[str]) -> str:
         means = {} if self.board is None else self.board.means
-        return min(names, key=lambda name: means.get(f"{name}, reduced", np.inf))
+        found = self._distributions.by_fold[0]
+        return min(names, key=lambda name: means.get(reduced_name(found[name]), np.inf))
 
     def _sampled(self) -> list[Sampler]:
         """Return what decisions are evaluated on in training, for each fold."""

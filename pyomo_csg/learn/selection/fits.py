@@ -10,8 +10,8 @@ import numpy as np
 from torch import nn
 
 from pyomo_csg.learn.generators.base import ScenarioGenerator
-from pyomo_csg.learn.generators.network_generator import network_generator
 from pyomo_csg.learn.methods.static import LossNetFit
+from pyomo_csg.learn.networks.torch_generator import generator_from_network
 from pyomo_csg.learn.task import Task
 
 
@@ -47,7 +47,8 @@ class NetworkFit:
 
     def generator(self, task: Task) -> ScenarioGenerator:
         """Return the network as arrays."""
-        return network_generator(task.network(self.body, self.head))
+        shape = task.history.contexts.shape[1:]
+        return generator_from_network(task.network(self.body, self.head), shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,6 @@ from torch import Tensor
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.conditional import (
     ConditionalDistribution,
-    Residuals,
     fit_distributions,
 )
 from pyomo_csg.learn.distributions.location_scale import (
@@ -20,6 +20,7 @@ from pyomo_csg.learn.distributions.location_scale import (
     scaled_residuals,
     unfitted_head,
 )
+from pyomo_csg.learn.distributions.residuals import Residuals
 from pyomo_csg.learn.distributions.samplers import ResidualSampler
 from pyomo_csg.learn.networks.domains import Omega
 from pyomo_csg.learn.networks.task_nets import LocationScaleHead
@@ -97,8 +98,8 @@ def _terms(distribution: Residuals, contexts: np.ndarray) -> np.ndarray:
 class FoldDistributions:
     """The conditional distributions of each fold, estimated from its rows alone."""
 
-    def __init__(self, task: Task, folds: Folds):
-        self._task, self._folds = task, folds
+    def __init__(self, task: Task, folds: Folds, kinds: Sequence[str]):
+        self._task, self._folds, self._kinds = task, folds, kinds
 
     @cached_property
     def by_fold(self) -> list[dict[str, ConditionalDistribution]]:
@@ -116,6 +117,7 @@ class FoldDistributions:
                 upper,
                 seed,
                 in_time=in_time,
+                kinds=self._kinds,
             )
             for mine in task.log.each("conditional distributions", rows, "fold")
         ]

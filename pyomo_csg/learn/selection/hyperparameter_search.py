@@ -106,7 +106,7 @@ def smallest_scenario_count(
     log: TrainingLog,
     fit: Callable[[int], MethodResult],
     decide: Callable[[MethodResult], Any],
-) -> tuple[int, MethodResult]:
+) -> MethodResult:
     """Return the smallest K within one standard error of the best, and its fit.
 
     ``counts`` are in rising order; larger ones are not tried once ``decide`` takes longer
@@ -141,7 +141,7 @@ def smallest_scenario_count(
         }
         for i in range(len(fits))
     ]
-    return counts[chosen], fits[chosen]
+    return fits[chosen]
 
 
 def _seconds(decide: Callable[[MethodResult], Any], found: MethodResult) -> float:

@@ -5,23 +5,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from pyomo_csg.learn.distributions.conditional import KINDS
 from pyomo_csg.learn.task import Task
 
 DEFAULT_SECONDS = 600.0
 _MEASURING = 0.5  # seconds to measure one kind of program
 _MOST_MEASURED = 64
 _MOST_FOLDS, _SOME_FOLDS, _HOLDOUT = 5, 3, 1
-_MOST_SCORED, _LEAST_SCORED = 1000, 24
+_MOST_SCORED, _MANY_SCORED, _LEAST_SCORED = 1000, 100, 24
 _SCORING_SHARE, _TRAINING_SHARE = 0.3, 0.6  # of the time budget
 _COMFORTABLE = 12.0  # seconds to train a candidate; more only where programs are slow
 _ENOUGH_PROGRAMS, _MOST_PROGRAMS, _LEAST_PROGRAMS = 800, 6000, 120  # a fold
 _INTEGER_SHARE, _MOST_INTEGER = 0.1, 600
-_UNTRAINED, _TRAINED = 8, 3  # candidates, for the estimate
+_TRAINED = 4  # candidates, for the estimate
+SOME_KINDS = ("empirical", "forest weights", "ridge", "forest", "stacked", "mixture")
 _REHEARSAL_SECONDS, _REHEARSAL_COSTS = 2.0, 64 * 256
 
 
@@ -46,6 +48,8 @@ class Plan:
     ----------
     scenarios : int
         K.
+    kinds : tuple of str
+        Conditional distributions that are estimated.
     folds : int
         Cross-validation folds; with 1, the last fifth of the rows is held out once.
     scored_rows : int
@@ -77,6 +81,7 @@ class Plan:
     """
 
     scenarios: int
+    kinds: tuple[str, ...]
     folds: int
     scored_rows: int
     programs: int
@@ -122,6 +127,15 @@ class Plan:
                 "programs are fitted. Allow more seconds to train."
             )
         return "\n".join(lines)
+
+    def for_scenarios(self, count: int) -> Plan:
+        """Return the plan for another number of scenarios."""
+        return replace(self, scenarios=count)
+
+    @classmethod
+    def restore(cls, summary: dict[str, Any]) -> Plan:
+        """Return the plan of a summary."""
+        return cls(**{**summary, "kinds": tuple(summary["kinds"])})
 
     def summary(self) -> dict[str, Any]:
         """Return the counts in JSON types."""
@@ -174,7 +188,11 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     n = len(task.history)
     budget = DEFAULT_SECONDS if seconds is None else seconds
     decision = times.solve + times.cost
-    scored = int(_SCORING_SHARE * budget / (_UNTRAINED + _TRAINED) / decision)
+    kinds, scored = KINDS, 0
+    for kinds in (KINDS, SOME_KINDS):
+        scored = int(_SCORING_SHARE * budget / (len(kinds) + _TRAINED) / decision)
+        if scored >= min(n, _MANY_SCORED):
+            break
     scored = max(_LEAST_SCORED, min(_MOST_SCORED, scored))
     draws = task.config.draws if times.cost < 4 * times.solve else 2
     each = _program_seconds(times, draws)
@@ -196,6 +214,7 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     rehearsal = _REHEARSAL_COSTS * times.cost + 64 * times.solve
     return Plan(
         scenarios=task.scenarios,
+        kinds=kinds,
         folds=folds,
         scored_rows=min(n, scored),
         programs=programs if times.gradient is not None else 0,

@@ -115,8 +115,9 @@ class _MethodFit:
             if history.has_panels:
                 samplers = [ObservedSampler(history.outcomes)] * len(rows)
             else:
-                distributions = FoldDistributions(task, self._folds)
-                samplers = distributions.samplers(distributions.names[-1])
+                kind = ("mixture",)
+                distributions = FoldDistributions(task, self._folds, (*SOME_KINDS, *kind))
+                samplers = distributions.samplers("mixture")
             heads = None if self._head is None else [self._head] * len(rows)
             direct = Direct(task, samplers, heads, regularization=float(weight))
             return direct.train(mmd.bodies, rows, "direct")

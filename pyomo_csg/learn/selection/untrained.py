@@ -6,18 +6,20 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pyomo_csg.learn.distributions.conditional import Residuals
+from pyomo_csg.learn.distributions.conditional import ConditionalDistribution
+from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.distributions.reduction import reduce
+from pyomo_csg.learn.distributions.residuals import Residuals
+from pyomo_csg.learn.distributions.weighted import Empirical
+from pyomo_csg.learn.generators.base import ScenarioGenerator
 from pyomo_csg.learn.generators.distribution_generators import (
     AtomGenerator,
     ConstantGenerator,
     Frame,
     ReducedGenerator,
 )
-from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.selection.fits import Candidate, GeneratorFit
 from pyomo_csg.learn.selection.fold_distributions import FoldDistributions
-from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.task import Task
 
 _MOST_POINTS = 2000  # reduced to K
@@ -34,67 +36,43 @@ def frame_of(task: Task) -> Frame:
     )
 
 
-class UntrainedCandidates:
-    """Reduces the distributions of each fold to K scenarios."""
+def reduced_name(distribution: ConditionalDistribution) -> str:
+    """Return the name of the candidate that reduces a distribution."""
+    if isinstance(distribution, Empirical):
+        return "sample average"
+    if isinstance(distribution, Residuals):
+        return f"{distribution.name} residuals"
+    return distribution.name
 
-    def __init__(self, task: Task, folds: Folds, distributions: FoldDistributions):
-        self._task, self._folds, self._distributions = task, folds, distributions
 
-    def each(self) -> Iterator[Candidate]:
-        """Yield the candidates, the context-free one first."""
-        yield self.sample_average()
-        for name in self._distributions.names:
-            yield self._reduced(name)
+def untrained_candidates(
+    task: Task, distributions: FoldDistributions
+) -> Iterator[Candidate]:
+    """Yield the distributions of all folds, each reduced to K scenarios."""
+    for name in distributions.names:
+        found = [fold[name] for fold in distributions.by_fold]
+        fits = [GeneratorFit(_reduced(task, one)) for one in found]
+        yield Candidate(reduced_name(found[0]), fits)
 
-    def sample_average(self) -> Candidate:
-        """The same scenarios for every context: the history reduced to K."""
-        task, fits = self._task, []
-        for rows in self._folds.rows:
-            outcomes = self._thinned(task.history.outcomes[rows])
-            unit = standard_spread(outcomes)
-            scenarios, weights = reduce(
-                outcomes, None, task.scenarios, unit, seed=task.seed
-            )
-            fits.append(
-                GeneratorFit(
-                    ConstantGenerator(
-                        scenarios, weights, frame_of(self._task)
-                    )
-                )
-            )
-        return Candidate("sample average, reduced", fits)
 
-    def _reduced(self, name: str) -> Candidate:
-        fits = []
-        for found in self._distributions.by_fold:
-            distribution = found[name]
-            if isinstance(distribution, Residuals):
-                points = self._thinned(distribution.residuals)
-                atoms, weights = reduce(
-                    points,
-                    None,
-                    self._task.scenarios,
-                    standard_spread(points),
-                    seed=self._task.seed,
-                )
-                made = AtomGenerator(distribution, atoms, weights, frame_of(self._task))
-                fits.append(GeneratorFit(made))
-            else:
-                fits.append(
-                    GeneratorFit(
-                        ReducedGenerator(
-                            distribution,
-                            self._task.scenarios,
-                            self._task.omega.spread.numpy(),
-                            frame_of(self._task),
-                        )
-                    )
-                )
-        return Candidate(f"{name}, reduced", fits)
+def _reduced(task: Task, distribution: ConditionalDistribution) -> ScenarioGenerator:
+    """Return a generator of K scenarios; what the context does not change is reduced once."""
+    frame = frame_of(task)
+    if isinstance(distribution, Residuals):
+        atoms, weights = _few(task, distribution.residuals)
+        return AtomGenerator(distribution, atoms, weights, frame)
+    if isinstance(distribution, Empirical):
+        scenarios, weights = _few(task, distribution.points)
+        return ConstantGenerator(scenarios, weights, frame)
+    unit = task.omega.spread.numpy()
+    return ReducedGenerator(distribution, task.scenarios, unit, frame)
 
-    def _thinned(self, points: np.ndarray) -> np.ndarray:
-        """Return at most so many points as a reduction needs."""
-        if len(points) <= _MOST_POINTS:
-            return points
-        rng = self._task.rng("thinned")
-        return points[np.sort(rng.choice(len(points), _MOST_POINTS, replace=False))]
+
+def _few(task: Task, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return K points and their weights."""
+    if len(points) > _MOST_POINTS:
+        rng = task.rng("thinned")
+        points = points[np.sort(rng.choice(len(points), _MOST_POINTS, replace=False))]
+    return reduce(
+        points, None, task.scenarios, standard_spread(points), seed=task.seed
+    )
