@@ -19,10 +19,13 @@ from pyomo_csg.learn.config import (
     validate_fit_arguments,
     with_bandwidth,
 )
-from pyomo_csg.learn.fingerprints import fit_identity, package_versions
+from pyomo_csg.learn.fingerprints import fit_identity
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
+from pyomo_csg.learn.generators.base import ScenarioGenerator
 from pyomo_csg.learn.history import History, read_history
+from pyomo_csg.learn.networks.torch_generator import generator_from_network
 from pyomo_csg.learn.networks.user_network import resolve_network
+from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.learn.progress import Callback, TrainingLog
 from pyomo_csg.learn.selection.hyperparameter_search import (
     COUNTS,
@@ -176,13 +179,14 @@ def fit(
             if isinstance(scenarios, str)
             else (scenarios, trainer.learn(scenarios))
         )
+    generator = generator_from_network(found.network, history.contexts.shape[1:])
     learned = FitResult(
-        found.network,
+        generator,
         method,
         _summarize(found, count, history, identity, log, seconds),
         log.table(),
         history.context_names,
-        _largest_distance(history, found),
+        _largest_distance(history, generator),
     )
     return Policy(
         model,
@@ -294,9 +298,8 @@ def _summarize(
     return summary
 
 
-def _largest_distance(history: History, found: MethodResult) -> float:
+def _largest_distance(history: History, generator: ScenarioGenerator) -> float:
     """Return the largest root mean square of a standardized context."""
-    center, spread = found.network.center.numpy(), found.network.spread.numpy()
-    squares = ((history.contexts - center) / spread) ** 2
+    squares = ((history.contexts - generator.center) / generator.spread) ** 2
     axes = tuple(range(1, history.contexts.ndim))
     return float(np.sqrt(squares.mean(axis=axes)).max())
