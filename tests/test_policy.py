@@ -26,6 +26,7 @@ from pyomo_csg.learn.networks.task_nets import (
     Recurrent,
     TaskNet,
 )
+from pyomo_csg.learn.networks.torch_generator import generator_from_network
 from pyomo_csg.policy.policy import Policy
 from tests.solve.test_faults import no_complete_recourse
 from tests.solving import solve, transform
@@ -57,7 +58,8 @@ def learned_for(
     center, spread = rng.normal(size=shape[-1]), rng.uniform(0.5, 2, shape[-1])
     network = TaskNet(body(), (head or OmegaHead)(omega), center, spread)
     summary = {**SUMMARY, "context_shape": list(shape)}
-    return FitResult(network, "mmd", summary, LOG, names, reach)
+    generator = generator_from_network(network, shape)
+    return FitResult(generator, "mmd", summary, LOG, names, reach)
 
 
 def papers(**options):
@@ -186,13 +188,6 @@ def test_panels_and_integers():
     assert many["held[1]"].tolist() == [held[0]] * 2
 
 
-def test_a_recurrent_network_must_come_with_the_length_of_its_panels():
-    learned = portfolio()
-    learned.summary.pop("context_shape")
-    with pytest.raises(csg.DataError, match="context_shape"):
-        Policy(cvar_portfolio.build(), learned)
-
-
 def test_many_contexts_give_a_table_by_pyomo_names_with_the_index_kept():
     names = ("wind", "price", "rain", "day")
     policy = Policy(cep1.build(), machines(names=names))
@@ -298,7 +293,7 @@ def test_later_changes_to_the_model_are_not_seen():
 
 
 def test_a_network_that_does_not_fit_the_model_is_refused():
-    with pytest.raises(csg.DataError, match=r"\(1, 5, 1\); expected \(1, K, 3\)"):
+    with pytest.raises(csg.DataError, match=r"\(1, 5, 1\); expected \(1, 5, 3\)"):
         Policy(cep1.build(), papers())
 
     class Broken(nn.Module):
@@ -437,7 +432,7 @@ def test_the_report_tells_which_settings_of_a_search_won():
 
 def test_a_report_makes_do_with_what_there_is():
     learned = papers()
-    bare = FitResult(learned.network, "static", {}, reach=3.0)
+    bare = FitResult(learned.generator, "static", {}, reach=3.0)
     policy = Policy(newsvendor.build(), bare)
     lines = [" ".join(line.split()) for line in policy.report().splitlines()]
     assert lines == [

@@ -163,7 +163,7 @@ def test_numpy_numbers_and_odd_objects_in_what_is_told_are_taken(tmp_path):
 def test_a_long_history_is_thinned_to_its_last_row(tmp_path):
     learned = papers()
     log = pd.DataFrame({"step": range(9001), "loss": np.linspace(1, 0, 9001)})
-    policy = Policy(newsvendor.build(), FitResult(learned.network, "mmd", {}, log))
+    policy = Policy(newsvendor.build(), FitResult(learned.generator, "mmd", {}, log))
     policy.save(tmp_path / "policy.csg")
     kept = load(tmp_path / "policy.csg", newsvendor.build()).history
     assert 1000 < len(kept) <= 2000
@@ -352,12 +352,12 @@ def test_a_model_with_other_data_is_taken(saved):
         (("context_shape",), [], "not plausible"),
         (("history",), {}, "is damaged"),
         (("history",), {"rows": [[1, 2]], "columns": ["a"]}, "is damaged"),
-        (("network",), {}, "is damaged"),
-        (("network", "body"), None, "is damaged"),
-        (("network", "body", "settings", "hidden"), [8, 9], "takes float64"),
-        (("network", "body", "settings", "hidden"), [2**30] * 9, "no numbers for"),
-        (("network", "numbers"), 2**30, "takes float64"),
-        (("network", "contexts"), 5, "takes float64"),
+        (("generator",), {}, "is damaged"),
+        (("generator", "body"), None, "is damaged"),
+        (("generator", "body", "settings", "hidden"), [8, 9], "takes float64"),
+        (("generator", "body", "settings", "hidden"), [2**30] * 9, "no numbers for"),
+        (("generator", "numbers"), 2**30, "takes float64"),
+        (("generator", "contexts"), 5, "takes float64"),
         (("uncertain_params",), [[1]], "are not all text"),
     ],
 )

@@ -15,6 +15,7 @@ from pyomo.core.base.block import BlockData
 from pyomo_csg.decisions.decision import Decision
 from pyomo_csg.errors import SolveError
 from pyomo_csg.learn.columns import LARGEST
+from pyomo_csg.learn.generators.base import PerContext
 from pyomo_csg.learn.history import read_contexts
 from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.solve import Oracle, Solution
@@ -25,9 +26,6 @@ if TYPE_CHECKING:  # baselines need no torch
     from pyomo_csg.learn.networks.task_nets import TaskNet
 
 logger = logging.getLogger(__name__)
-
-# One array per context: stacked, or a list where their sizes differ.
-PerContext = np.ndarray | list[np.ndarray]
 
 
 class Decider(ABC):
@@ -231,17 +229,17 @@ class Decider(ABC):
 
 
 class LearnedDecider(Decider):
-    """A decider with a trained network ``learned`` that generates ``count`` scenarios.
+    """A decider whose fit ``learned`` holds a generator of ``count`` scenarios.
 
     Reports and bounds use it, so that they need not import :class:`pyomo_csg.Policy`.
     """
 
     learned: FitResult
-    count: int
+    count: int | None  # None if it varies by context
 
     @property
     def network(self) -> TaskNet:
-        """The network that generates the scenarios."""
+        """The torch network that generates the scenarios; a DataError if there is none."""
         return self.learned.network
 
     @property

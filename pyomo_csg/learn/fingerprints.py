@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-import platform
 from dataclasses import asdict
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -18,19 +16,10 @@ from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.distances import trainable_kernel
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.task_nets import FunctionModule, Linear, LocationScale
+from pyomo_csg.learn.package_versions import dependency_versions
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.storage import CONTENT_ERRORS
-
-_PACKAGES = (  # on which a policy's numbers depend
-    "pyomo-csg",
-    "pyomo",
-    "highspy",
-    "torch",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-)
 
 
 def fit_identity(
@@ -50,18 +39,9 @@ def fit_identity(
         "settings": {
             key: _json_value(value) for key, value in asdict(settings).items()
         },
-        "versions": _dependency_versions(),
+        "versions": dependency_versions(),
         **arguments,
     }
-
-
-def package_versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that a policy depends on."""
-    return {"python": platform.python_version(), **_dependency_versions()}
-
-
-def _dependency_versions() -> dict[str, str]:
-    return {package: version(package) for package in _PACKAGES}
 
 
 def model_fingerprint(two_stage: TwoStageModel, outcome: np.ndarray) -> str:

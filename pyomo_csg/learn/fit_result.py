@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
+from pyomo_csg.errors import DataError
 from pyomo_csg.learn.generators.base import ScenarioGenerator
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pyomo_csg.learn.networks.task_nets import TaskNet
 
 
 @dataclass(frozen=True)
@@ -67,16 +73,37 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A trained network and the record of its fit.
+    """A fitted scenario generator and the record of its fit.
 
-    ``summary`` is the content of a report in JSON types; ``log`` holds the losses during
-    the fit. ``reach`` is the largest distance of a context in the history from their
-    mean, as the root mean square of its standardized numbers.
+    ``summary`` is the content of a report in JSON types. ``training`` holds the losses
+    during the fit: a DataFrame, or its columns and rows in JSON types. ``reach`` is the
+    largest distance of a context in the history from their mean, as the root mean square
+    of its standardized numbers.
     """
 
-    network: TaskNet
+    generator: ScenarioGenerator
     method: str
     summary: dict[str, Any]
-    log: pd.DataFrame = field(default_factory=pd.DataFrame)
+    training: pd.DataFrame | Mapping[str, Any] | None = None
     context_names: tuple[str, ...] | None = None
     reach: float = 0.0
+
+    @cached_property
+    def log(self) -> pd.DataFrame:
+        """The losses during the fit."""
+        import pandas as pd  # deciding does without
+
+        if isinstance(self.training, Mapping):
+            rows, columns = self.training["rows"], self.training["columns"]
+            return pd.DataFrame(rows, columns=columns)
+        return pd.DataFrame() if self.training is None else self.training
+
+    @property
+    def network(self) -> TaskNet:
+        """The torch network that generates the scenarios; a DataError if there is none."""
+        network = getattr(self.generator, "network", None)
+        if network is None:
+            found = f"its scenarios come from a {type(self.generator).__name__}"
+            remedy = "fit with a method by name, such as 'mmd'"
+            raise DataError("The policy has no network", [f"{found}; {remedy}"])
+        return network

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.errors import shortlist
-from pyomo_csg.learn.networks.architecture import custom_parts
-from pyomo_csg.learn.networks.domains import Omega, domain_bounds
+from pyomo_csg.learn.generators.base import ScenarioGenerator
+from pyomo_csg.learn.generators.network_description import custom_parts
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.storage import Arrays
 from pyomo_csg.validation import is_number, is_whole
@@ -19,21 +19,22 @@ MAX_ROWS = 2000
 _MAX_COLUMNS = 200
 _MAX_CONTEXT = 10**6
 _MAX_STATES = 10**7  # steps of a panel times units of a layer
-_LARGEST = 1e100  # of a network's parameters, so that products stay finite
-_BOUNDS = ("omega.lower", "omega.upper")  # may be infinite
+_LARGEST = 1e100  # of a generator's numbers, so that products stay finite
+_BOUNDS = ("lower", "upper")  # may be infinite
 _POSITIVE = ("spread", "unit")
+_CURVES = ("stage", "step", "loss", "held_out")  # columns of training curves
 _FIELDS: dict[str, tuple[type, ...]] = {
     "model": (str,),
     "uncertain_params": (list,),
     "first_stage_variables": (list,),
     "context_shape": (list,),
     "context_names": (list, type(None)),
-    "scenarios": (int,),
+    "scenarios": (int, type(None)),
     "method": (str,),
     "summary": (dict,),
     "history": (dict,),
     "reach": (int, float),
-    "network": (dict,),
+    "generator": (dict,),
 }
 
 
@@ -98,7 +99,16 @@ def _history_problem(history: Mapping[str, Any]) -> str:
     for row in rows:
         if not isinstance(row, dict) or not all(map(_is_cell, row.values())):
             return "a row of its history holds more than numbers and text"
+        if wrong := [name for name in _CURVES if not _is_plotted(name, columns, row)]:
+            return f"a row of its history has no valid {shortlist(wrong)}"
     return ""
+
+
+def _is_plotted(name: str, columns: list[str], row: Mapping[str, Any]) -> bool:
+    """Whether a training curve can be drawn from a cell; numbers may be missing."""
+    if name not in columns or name not in row:
+        return name not in columns or name != "stage"
+    return isinstance(row[name], str) == (name == "stage")
 
 
 def _is_cell(cell: Any) -> bool:
@@ -111,7 +121,7 @@ def _is_cell(cell: Any) -> bool:
 def _number_problem(content: Mapping[str, Any], arrays: Arrays) -> str:
     if not is_number(content["reach"]) or content["reach"] < 0:
         return f"its reach is {content['reach']!r:.40}"
-    if custom_parts(content["network"]):  # a user's module may hold any values
+    if custom_parts(content["generator"]):  # a user's module may hold any values
         return ""
     wrong = [name for name, values in arrays.items() if not _is_plausible(name, values)]
     return f"the values of {shortlist(wrong)} are not plausible" if wrong else ""
@@ -120,9 +130,10 @@ def _number_problem(content: Mapping[str, Any], arrays: Arrays) -> str:
 def _is_plausible(name: str, values: np.ndarray) -> bool:
     if values.dtype.kind != "f":
         return True
-    if name.endswith(_BOUNDS):
+    last = name.rsplit(".", 1)[-1]
+    if last in _BOUNDS:
         return not np.isnan(values).any()
-    if name.endswith(_POSITIVE) and not (values > 1 / _LARGEST).all():
+    if last in _POSITIVE and not (values > 1 / _LARGEST).all():
         return False
     return bool((np.abs(values) < _LARGEST).all())
 
@@ -150,15 +161,25 @@ def name_problems(
             yield f"{what} are in another order; annotate them as {shortlist(in_file)}"
 
 
-def domain_problems(omega: Omega, two_stage: TwoStageModel) -> Iterator[str]:
+def domain_problems(
+    generator: ScenarioGenerator, two_stage: TwoStageModel
+) -> Iterator[str]:
     """Yield the uncertain Params whose domain is narrower than the file's scenarios."""
-    lower, upper = omega.lower.numpy(), omega.upper.numpy()
-    low, high = domain_bounds(two_stage, omega.spread.numpy())
-    for j in np.flatnonzero((low > lower) | (high < upper)):
-        param = two_stage.uncertain_params[j]
-        yield (
-            f"uncertain Param '{param.name}' is within "
-            f"{param.parent_component().domain.name} here, [{low[j]:g}, {high[j]:g}], "
-            f"but the file's scenarios can be anywhere in [{lower[j]:g}, {upper[j]:g}]; "
-            "declare the Param as it was when the policy was fitted, or fit again"
-        )
+    for j, param in enumerate(two_stage.uncertain_params):
+        lower, upper = float(generator.lower[j]), float(generator.upper[j])
+        domain = param.parent_component().domain
+        low, high, _ = domain.get_interval()
+        is_within = (
+            low is None or lower > low or (lower == low and low in domain)
+        ) and (high is None or upper < high or (upper == high and high in domain))
+        if not is_within:
+            ends = [
+                -math.inf if low is None else low,
+                math.inf if high is None else high,
+            ]
+            yield (
+                f"uncertain Param '{param.name}' is within {domain.name} here, "
+                f"[{ends[0]:g}, {ends[1]:g}], but the file's scenarios can be anywhere in "
+                f"[{lower:g}, {upper:g}]; declare the Param as it was when the policy was "
+                "fitted, or fit again"
+            )

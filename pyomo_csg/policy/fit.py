@@ -20,11 +20,12 @@ from pyomo_csg.learn.config import (
     validate_fit_arguments,
     with_bandwidth,
 )
-from pyomo_csg.learn.fingerprints import fit_identity, package_versions
+from pyomo_csg.learn.fingerprints import fit_identity
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
 from pyomo_csg.learn.generators.base import ScenarioGenerator
 from pyomo_csg.learn.history import History, read_history
 from pyomo_csg.learn.networks.user_network import resolve_network
+from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.learn.progress import Callback, TrainingLog
 from pyomo_csg.learn.selection.hyperparameter_search import (
     COUNTS,
@@ -154,10 +155,10 @@ def fit(
     >>> policy.scenarios([0.0, 0.0]).shape
     (2, 1)
     """
-    log = TrainingLog(progress, callback, seconds)
     settings = validate_fit_arguments(
         scenarios, method, regularization, seed, network, config, callback, seconds, plan
     )
+    log = TrainingLog(progress, callback, seconds)
     seed, scenarios = int(seed), scenarios if scenarios == "auto" else int(scenarios)
     oracle = Oracle(model, solver, executor, workers, options)
     history = read_history(oracle.two_stage, data, context)

@@ -6,18 +6,17 @@ import logging
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import numpy as np
-import torch
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decider import Decider, LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.fit_result import FitResult
-from pyomo_csg.learn.networks.numpy_inference import numpy_generator
-from pyomo_csg.learn.networks.task_nets import Recurrent
+from pyomo_csg.learn.generators.base import PerContext
 from pyomo_csg.solve import Solution
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Policy(LearnedDecider):
         Annotated by :func:`pyomo_csg.annotate`. It is copied, so later changes to it have
         no effect. To use a changed model, save the policy and load it with that model.
     learned : FitResult
-        The network and the record of its fit.
+        The scenario generator and the record of its fit.
     solver, options, workers, executor
         As in :class:`pyomo_csg.Oracle`.
 
@@ -52,15 +51,15 @@ class Policy(LearnedDecider):
     oracle : Oracle
         Solves the programs; ``oracle.stats`` counts them and their seconds.
     learned : FitResult
-    count : int
-        K, the number of scenarios for each context.
+    count : int or None
+        K, the number of scenarios for each context; None if it varies.
     context_shape : tuple of int
         (d,), or (W, d) for panels of W steps.
 
     Raises
     ------
     DataError
-        If the network does not fit the model.
+        If the scenario generator does not fit the model.
 
     Notes
     -----
@@ -84,12 +83,11 @@ class Policy(LearnedDecider):
         )
         self.learned = learned
         self.context_names = learned.context_names
-        self.network.eval()
-        self._center = self.network.center.numpy(force=True)
-        self._spread = self.network.spread.numpy(force=True)
-        self.context_shape = _context_shape(learned)
-        self.count, self._weighted = self._probe_network()
-        self._generate = numpy_generator(self.network) or self._generate_by_torch
+        generator = self._generator = learned.generator
+        self.context_shape = tuple(generator.context_shape)
+        self._center, self._spread = generator.center, generator.spread
+        self._check_generator()
+        self.count, self._weighted = generator.count, generator.is_weighted
         rounding = _ROUNDING * (
             1 + np.abs(self._center / self._spread).max(initial=0.0)
         )
@@ -185,9 +183,10 @@ class Policy(LearnedDecider):
         )
 
     def __repr__(self) -> str:
+        count = "" if self.count is None else f"{self.count} "
         numbers = len(self.two_stage.uncertain_params)
         return (
-            f"<Policy for '{self.two_stage.model.name}': {self.count} scenarios of "
+            f"<Policy for '{self.two_stage.model.name}': {count}scenarios of "
             f"{numbers} numbers, by '{self.method}'>"
         )
 
@@ -201,7 +200,8 @@ class Policy(LearnedDecider):
         return contexts, one
 
     def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
-        shares = weights if self._weighted else None
+        is_stacked = isinstance(scenarios, np.ndarray)
+        shares = None if is_stacked and not self._weighted else weights
         return super()._solve_scenarios(scenarios, shares, **how)
 
     def _warn_if_far(self, contexts: np.ndarray) -> None:
@@ -222,57 +222,48 @@ class Policy(LearnedDecider):
 
     def _generate_scenarios(
         self, contexts: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return scenarios (n, K, p) and weights (n, K)."""
+    ) -> tuple[PerContext, PerContext]:
+        """Return scenarios (n, K, p) and weights (n, K); lists of n if K varies."""
         if len(contexts) <= _BATCH:
-            return self._generate(contexts)
+            return self._generator(contexts)
         starts = range(0, len(contexts), _BATCH)
-        parts = [self._generate(contexts[i : i + _BATCH]) for i in starts]
-        scenarios, weights = map(np.concatenate, zip(*parts, strict=True))
-        return scenarios, weights
+        parts = [self._generator(contexts[i : i + _BATCH]) for i in starts]
+        scenarios, weights = zip(*parts, strict=True)
+        if self.count is None:
+            return list(chain(*scenarios)), list(chain(*weights))
+        return np.concatenate(scenarios), np.concatenate(weights)
 
-    @torch.inference_mode()
-    def _generate_by_torch(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        inputs = torch.from_numpy(contexts).to(self.network.center.device)
-        scenarios, weights = self.network(inputs)
-        return scenarios.cpu().numpy(), weights.cpu().numpy()
-
-    @torch.inference_mode()
-    def _probe_network(self) -> tuple[int, bool]:
-        """Return K and whether weights are learned, from the output for the mean context."""
+    def _check_generator(self) -> None:
+        """Raise a DataError unless the generator fits the model for the mean context."""
         numbers = len(self.two_stage.uncertain_params)
-        subject = f"The network does not fit '{self.two_stage.model.name}'"
-        middle = self.network.center.expand(1, *self.context_shape)
+        subject = f"The scenario generator does not fit '{self.two_stage.model.name}'"
+        middle = np.array(np.broadcast_to(self._center, self.context_shape))[None]
         try:
-            free = self.network.body(middle - middle)
-            scenarios, _ = self.network(middle)
+            scenarios, weights = self._generator(middle)
+            count = self._generator.count
         except Exception as error:  # a user's own module may raise anything
-            shape = (1, *self.context_shape)
-            found = f"it fails on contexts {shape}: {type(error).__name__}: {error}"
-            raise DataError(subject, [found]) from error
-        if scenarios.dim() != 3 or scenarios.shape[::2] != (1, numbers):
             found = (
-                f"for one context it gives {tuple(scenarios.shape)}; expected "
-                f"(1, K, {numbers})"
+                f"it fails on contexts {middle.shape}: {type(error).__name__}: {error}"
+            )
+            raise DataError(subject, [found]) from error
+        shape, wanted = np.shape(scenarios), "K" if count is None else count
+        if (
+            len(shape) != 3
+            or shape[::2] != (1, numbers)
+            or count not in (None, shape[1])
+        ):
+            found = (
+                f"for one context it gives {shape}; expected (1, {wanted}, {numbers})"
             )
             raise DataError(subject, [found])
-        if not bool(torch.isfinite(scenarios).all()):
+        shares = np.asarray(weights)
+        is_finite = np.isfinite(scenarios).all() and np.isfinite(shares).all()
+        if not is_finite or shares.shape != shape[:2]:
             found = "for the mean context it gives values that are not finite"
             raise DataError(subject, [f"{found}; fit it again"])
-        return scenarios.shape[1], free.shape[-1] > numbers
-
-
-def _context_shape(learned: FitResult) -> tuple[int, ...]:
-    """Return the recorded shape of a context; without a record, that of a vector."""
-    size = len(learned.network.center)
-    shape = learned.summary.get("context_shape")
-    if shape is None and not isinstance(learned.network.body, Recurrent):
-        return (size,)
-    if shape is None or len(shape) not in (1, 2) or shape[-1] != size:
-        expected = f"expected ({size},), or (W, {size}) for panels"
-        found = f"summary['context_shape'] is {shape}; {expected}"
-        raise DataError("The fit result is not complete", [found])
-    return tuple(shape)
+        if (shares < 0).any() or abs(shares.sum() - 1) > _ROUNDING:
+            found = "its weights for the mean context are not shares of 1"
+            raise DataError(subject, [f"{found}; fit it again"])
 
 
 def _unpickle(content: bytes, settings: dict[str, Any]) -> Policy:

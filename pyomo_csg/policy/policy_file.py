@@ -10,22 +10,16 @@ import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import pandas as pd
-import torch
 from pyomo.core.base.block import BlockData
-from torch import Tensor, nn
 
-from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.learn.fingerprints import package_versions
+from pyomo_csg.errors import DataError
 from pyomo_csg.learn.fit_result import FitResult
-from pyomo_csg.learn.networks.architecture import (
-    custom_parts,
-    describe_network,
-    restore_network,
-)
-from pyomo_csg.learn.networks.task_nets import LocationScale
+from pyomo_csg.learn.generators.base import ScenarioGenerator
+from pyomo_csg.learn.generators.network_description import custom_parts
+from pyomo_csg.learn.generators.restoration import restore_generator
+from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.policy.content_checks import (
     MAX_ROWS,
     content_problem,
@@ -33,17 +27,21 @@ from pyomo_csg.policy.content_checks import (
     name_problems,
 )
 from pyomo_csg.policy.policy import Policy
-from pyomo_csg.report.policy_plots import training_curves
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.storage import (
     CONTENT_ERRORS,
     Arrays,
     FileFormat,
-    as_arrays,
     explain_write_errors,
     readable_path,
     writable_path,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import nn
+
+    from pyomo_csg.learn.networks.task_nets import LocationScale
 
 logger = logging.getLogger(__name__)
 
@@ -57,15 +55,18 @@ _POLICY = FileFormat(
 )
 _PACKAGE = "pyomo-csg"
 
-Networks = nn.Module | LocationScale | Mapping[str, nn.Module] | None
+Networks: TypeAlias = "nn.Module | LocationScale | Mapping[str, nn.Module] | None"
 
 
 def save(path: str | os.PathLike[str], policy: Policy) -> None:
     """Write a policy to a file, completely or not at all."""
     path = writable_path(path)
-    arrays = _read_state(path, policy.network)
+    try:
+        description, arrays = policy.learned.generator.to_arrays()
+    except DataError as error:
+        raise DataError(f"'{path}' cannot be written", error.problems) from error
     with explain_write_errors(path):
-        _POLICY.write(path, _describe(policy), arrays)
+        _POLICY.write(path, {**_describe(policy), "generator": description}, arrays)
 
 
 def load(
@@ -134,10 +135,9 @@ def load(
         problems = [f"{error.subject}: {problem}" for problem in error.problems]
         raise _cannot_load(path, *problems) from error
     if policy.count != content["scenarios"]:
-        found = f"its network generates {policy.count} scenarios, not "
+        found = f"its generator generates {policy.count} scenarios, not "
         raise _cannot_load(path, f"{found}{content['scenarios']}")
-    omega: Any = policy.network.head.omega
-    _check_model(path, two_stage, domain_problems(omega, two_stage))
+    _check_model(path, two_stage, domain_problems(learned.generator, two_stage))
     _check_summary(path, policy)
     _warn_if_newer(path, content)
     return policy
@@ -150,7 +150,7 @@ def read_stage_names(path: str | os.PathLike[str]) -> tuple[list[str], list[str]
 
 
 def _describe(policy: Policy) -> dict[str, Any]:
-    """Return everything but the network's parameters, for the file's header."""
+    """Return everything but the generator, for the file's header."""
     learned, two_stage = policy.learned, policy.two_stage
     return {
         "versions": package_versions(),
@@ -164,25 +164,13 @@ def _describe(policy: Policy) -> dict[str, Any]:
         "summary": learned.summary,
         "history": _thin_log(learned.log),
         "reach": float(learned.reach),
-        "network": describe_network(learned.network),
     }
-
-
-def _read_state(path: Path, network: nn.Module) -> Arrays:
-    """Return a network's parameters and buffers as arrays."""
-    state = network.state_dict()
-    subject = f"'{path}' cannot be written"
-    if other := [name for name, x in state.items() if not isinstance(x, Tensor)]:
-        found = f"the network's state has {shortlist(other)}, which is not a tensor"
-        raise DataError(subject, [found])
-    try:
-        return as_arrays(state)
-    except TypeError as error:  # a dtype that NumPy or the file format lacks
-        raise DataError(subject, [f"the network's state: {error}"]) from error
 
 
 def _thin_log(log: pd.DataFrame) -> dict[str, Any]:
     """Return a table as JSON types, with evenly spaced rows up to the last one."""
+    import pandas as pd
+
     step = max(1, math.ceil(len(log) / MAX_ROWS))
     rows = [
         {str(key): x for key, x in row.items() if not pd.isna(x)}
@@ -208,15 +196,16 @@ def _rebuild(
 ) -> FitResult:
     """Return the fit that a file describes."""
     try:
-        parts = custom_parts(content["network"])
-        custom = _custom_modules(path, parts, network)
-        state = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        names, history = content["context_names"], content["history"]
+        generator = _restore(path, content["generator"], arrays, network)
+        if generator.context_shape != tuple(content["context_shape"]):
+            found = f"its generator takes contexts of shape {generator.context_shape}"
+            raise DataError("The policy is not complete", [found])
+        names = content["context_names"]
         return FitResult(
-            restore_network(content["network"], state, custom),
+            generator,
             content["method"],
             {**content["summary"], "context_shape": content["context_shape"]},
-            pd.DataFrame(history["rows"], columns=history["columns"]),
+            content["history"],
             None if names is None else tuple(names),
             float(content["reach"]),
         )
@@ -228,10 +217,27 @@ def _rebuild(
         raise _POLICY.damaged(path, f"{type(error).__name__}: {error}") from error
 
 
+def _restore(
+    path: Path, description: dict[str, Any], arrays: Arrays, network: Networks
+) -> ScenarioGenerator:
+    """Return the generator of a description, with a user's modules if it has any."""
+    parts = custom_parts(description)
+    if not parts and network is None:
+        return restore_generator(description, arrays)
+    from pyomo_csg.learn.networks.torch_generator import restore_torch_generator
+
+    modules = _custom_modules(path, parts, network)
+    return restore_torch_generator(description, arrays, modules)
+
+
 def _custom_modules(
     path: Path, parts: Mapping[str, str], network: Networks
 ) -> dict[str, nn.Module]:
     """Return the user's module for each part that the package cannot build itself."""
+    from torch import nn
+
+    from pyomo_csg.learn.networks.task_nets import LocationScale
+
     given: Any = {} if network is None else network
     if isinstance(given, LocationScale):
         given = {"location": given.location, "scale": given.scale}
@@ -259,10 +265,9 @@ def _check_model(path: Path, two_stage: TwoStageModel, problems: Iterable[str]) 
 
 
 def _check_summary(path: Path, policy: Policy) -> None:
-    """Refuse a file whose summary cannot be printed or plotted."""
+    """Refuse a file whose summary cannot be printed."""
     try:
         policy.report()
-        training_curves(policy.history)
     except Exception as error:  # a forged summary can raise anything
         found = f"{type(error).__name__}: {error}".splitlines()[0]
         problem = f"its summary cannot be shown ({found:.80})"

@@ -102,5 +102,5 @@ def _standardize(policy: LearnedDecider, contexts: np.ndarray) -> np.ndarray:
 
 
 def _scaling(policy: LearnedDecider) -> tuple[np.ndarray, np.ndarray]:
-    network = policy.network
-    return network.center.numpy(force=True), network.spread.numpy(force=True)
+    generator = policy.learned.generator
+    return generator.center, generator.spread

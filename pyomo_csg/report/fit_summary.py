@@ -28,10 +28,13 @@ def fit_summary(policy: LearnedDecider) -> str:
     """Return the text of :meth:`pyomo_csg.Policy.report`."""
     summary = policy.learned.summary
     numbers = len(policy.two_stage.uncertain_params)
+    count = (
+        "as many as the context calls for," if policy.count is None else policy.count
+    )
     lines = [
         f"Policy for '{policy.two_stage.model.name}'",
         _line("method", policy.method),
-        _line("scenarios", f"{policy.count} of {numbers} numbers each"),
+        _line("scenarios", f"{count} of {numbers} numbers each"),
     ]
     if "pairs" in summary:
         lines.append(_line("learned from", f"{summary['pairs']} pairs"))

@@ -8,7 +8,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from string import Template
@@ -152,11 +152,11 @@ def _largest_variables(vectors: np.ndarray) -> np.ndarray:
 
 
 def _ranges(
-    scenarios: np.ndarray, examples: list[ContextExample]
+    scenarios: Sequence[np.ndarray], examples: list[ContextExample]
 ) -> list[tuple[float, float]]:
     """Return the range of each number over all examples, so that axes do not move."""
     near = [one.near for one in examples if one.near is not None]
-    points = np.concatenate([scenarios.reshape(-1, scenarios.shape[2]), *near])
+    points = np.concatenate([*scenarios, *near])
     points = points[:, :_MAX_NUMBERS]
     low, high = points.min(axis=0).tolist(), points.max(axis=0).tolist()
     return list(zip(low, high, strict=True))
@@ -177,9 +177,12 @@ def _lead(policy: LearnedDecider) -> str:
     columns = ", ".join(policy.context_names or ())
     numbers = _count(len(two_stage.uncertain_params), "uncertain number")
     decisions = _count(len(two_stage.first_stage_variables), "number")
+    scenarios = (
+        "scenarios" if policy.count is None else _count(policy.count, "scenario")
+    )
     return (
         f"For a context{f' ({columns})' * bool(columns)} it generates "
-        f"{_count(policy.count, 'scenario')} of {numbers}, and decides {decisions} by "
+        f"{scenarios} of {numbers}, and decides {decisions} by "
         "optimizing over them."
     )
 
@@ -195,7 +198,7 @@ def _facts(policy: LearnedDecider) -> list[tuple[str, str]]:
         ("recourse", _count(len(two_stage.recourse_variables), "variable")),
         ("uncertain", _count(len(two_stage.uncertain_params), "number")),
         ("context", columns or _count(math.prod(policy.context_shape), "number")),
-        ("scenarios for a context", str(policy.count)),
+        ("scenarios for a context", str(policy.count or "as many as it calls for")),
         ("method", policy.method),
     ]
     if len(policy.context_shape) > 1:

@@ -15,6 +15,7 @@ from pyomo_csg.learn.distributions.location_scale import fit_location_scale
 from pyomo_csg.learn.fit_result import FitResult
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.task_nets import Constant
+from pyomo_csg.learn.networks.torch_generator import generator_from_network
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.task import Task
 from tests.fitting.test_user_network import Scale, UserNet, zeros
@@ -30,9 +31,8 @@ def located_on_panels():
     (head,) = fit_location_scale(task, [np.arange(len(contexts))], "forecast")
     body = Constant(task.output_shape)
     body.start_at(torch.tensor([[1.0] * 4, [-1.0] * 4], dtype=torch.float64))
-    learned = FitResult(
-        task.network(body, head), "auto", {"context_shape": [6, 2]}, reach=5.0
-    )
+    generator = generator_from_network(task.network(body, head), (6, 2))
+    learned = FitResult(generator, "auto", {"context_shape": [6, 2]}, reach=5.0)
     return csg.Policy(portfolio(), learned)
 
 

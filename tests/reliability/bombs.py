@@ -18,19 +18,23 @@ def policies(target: PolicyFile):
         told = {**stored, "header": {**stored["header"], **content}}
         return target.forged(told, arrays)
 
-    network = stored["header"]["network"]
+    network = stored["header"]["generator"]
     many = [str(i) for i in range(100_000)]
     yield "rows by columns", changed(history={"columns": many, "rows": [{}] * 100_000})
     yield "columns", changed(history={"columns": many, "rows": [{}] * 2000})
     yield "a context", changed(context_shape=[10**6, 10**6])
     yield "a panel", changed(context_shape=[5 * 10**5, 2])
     yield "names", changed(context_names=many)
-    yield "numbers", changed(network={**network, "numbers": 2**31 - 1})
-    yield "contexts", changed(network={**network, "contexts": 2**31 - 1})
+    yield "numbers", changed(generator={**network, "numbers": 2**31 - 1})
+    forecast = {"context_shape": [2], "numbers": 1, "hidden": [1], "positive": True}
+    part = {"kind": "Forecast", "settings": {**forecast, "members": 2**31 - 1}}
+    head = {"kind": "LocationScaleHead", "location": part, "scale": part}
+    yield "forecasts", changed(generator={**network, "head": head})
+    yield "contexts", changed(generator={**network, "contexts": 2**31 - 1})
     for size in (2**31 - 1, 2**62, 10**30):
         body = {"inputs": size, "shape": [size, size], "hidden": [size] * 60}
         described = {"kind": "Feedforward", "settings": body}
-        yield f"units of {size}", changed(network={**network, "body": described})
+        yield f"units of {size}", changed(generator={**network, "body": described})
     yield "depth", _about(target, mutations.DEEP)
     yield "digits", _about(target, "9" * 5_000_000)
     yield "lists", _about(target, "[" + "[]," * 1_300_000 + "[]]")

@@ -16,6 +16,7 @@ from pyomo_csg.evaluation.program_cache import _PROGRAM, FullProgram, ProgramCac
 from pyomo_csg.learn.checkpoint import _STAGE, Checkpoint
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.policy.policy_file import _POLICY
+from pyomo_csg.report.policy_plots import training_curves
 from tests import quick
 from tests.reliability import mutations
 from tests.reliability.forged_files import forge, parse
@@ -67,6 +68,7 @@ class PolicyFile(StoredFile):
         scenarios, weights = policy.scenarios(ORIGIN), policy.weights(ORIGIN)
         assert scenarios.shape == (policy.count, 1) and np.isfinite(scenarios).all()
         assert abs(weights.sum() - 1) < 1e-9
+        training_curves(policy.history)
         assert policy.report() and np.isfinite(policy.decide(ORIGIN).value)
 
 

@@ -68,9 +68,16 @@ def test_many_mutations_and_every_bomb_end_in_words_and_in_little_memory():
         (("history", "columns"), ["a"] * 2, "do not have different names"),
         (("history", "rows"), [{"loss": [1]}], "more than numbers and text"),
         (("history", "rows"), [{"loss": 10**400}], "more than numbers and text"),
+        (("history", "rows"), [{"stage": 3}], "no valid 'stage'"),
+        (("history", "rows"), [{"stage": "a", "loss": "b"}], "no valid 'loss'"),
+        (("generator", "kind"), "pickle", "no generator of kind 'pickle'"),
+        (("generator", "kind"), ["network"], "no generator of kind"),
+        (("generator", "context_shape"), [3], "its contexts have shape"),
+        (("generator", "context_shape"), [4, 2], "does not take contexts of shape"),
+        (("generator", "body", "settings", "hidden"), "x" * 10**6, "not a size"),
         (("summary", "trust"), {"error": "much"}, "summary cannot be shown"),
         (("summary", "candidates"), [3], "summary cannot be shown"),
-        (("network", "body", "kind"), "os.system", "no network of kind"),
+        (("generator", "body", "kind"), "os.system", "no network of kind"),
     ],
 )
 def test_a_sound_checksum_does_not_make_content_sound(policy_file, place, value, found):

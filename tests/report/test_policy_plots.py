@@ -66,7 +66,7 @@ def test_training_is_drawn_stage_by_stage(mmd, auto):
 
 def test_a_policy_without_training_losses_is_refused():
     learned = papers()
-    bare = Policy(newsvendor.build(), type(learned)(learned.network, "mmd", {}))
+    bare = Policy(newsvendor.build(), type(learned)(learned.generator, "mmd", {}))
 
     with pytest.raises(csg.DataError, match="no record of its training losses"):
         bare.plot_training()

@@ -5,14 +5,22 @@ from __future__ import annotations
 import copy
 import logging
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.location_scale import Forecast
+from pyomo_csg.learn.generators.network_description import (
+    CUSTOM,
+    KIND,
+    check_arrays,
+    network_parts,
+    read_setting,
+    read_size,
+)
 from pyomo_csg.learn.networks.domains import Omega
 from pyomo_csg.learn.networks.task_nets import (
     BoundedLinear,
@@ -26,11 +34,6 @@ from pyomo_csg.learn.networks.task_nets import (
 from pyomo_csg.learn.trainer import torch_seed
 
 logger = logging.getLogger(__name__)
-
-_CUSTOM = "custom"
-_MAX_SIZE = 2**31
-_MAX_LAYERS = 64
-_MAX_PROBLEMS = 10
 
 Kind = TypeVar("Kind", bound=type[nn.Module])
 _KINDS: dict[str, type[nn.Module]] = {}
@@ -62,19 +65,11 @@ def describe_network(network: TaskNet) -> dict[str, Any]:
         wanted = "give an OmegaHead or a LocationScaleHead"
         raise DataError("The network cannot be described", [f"{found}; {wanted}"])
     return {
+        "kind": KIND,
         "body": _describe_module(network.body),
         "head": places,
         "contexts": len(network.center),
         "numbers": len(head.omega.center),
-    }
-
-
-def custom_parts(description: Mapping[str, Any]) -> dict[str, str]:
-    """Return the class names of user modules among body, location and scale."""
-    return {
-        place: str(part.get("class"))
-        for place, part in _parts(description)
-        if part.get("kind") == _CUSTOM
     }
 
 
@@ -85,17 +80,16 @@ def restore_network(
 ) -> TaskNet:
     """Return the network of a description with the tensors of ``state``, or a DataError.
 
-    ``custom`` holds a module for each of :func:`custom_parts`; the network copies them.
+    ``custom`` holds a module for each of ``custom_parts``; the network copies them.
     Sizes are compared before memory is allocated.
     """
     copies = {place: copy.deepcopy(part) for place, part in (custom or {}).items()}
     with torch.device("meta"):
         sketch = _build(description, copies).state_dict()
-    problems = list(_find_mismatches(sketch, state))
-    if more := problems[_MAX_PROBLEMS:]:
-        problems[_MAX_PROBLEMS:] = [f"... and {len(more)} more"]
-    if problems:
-        raise DataError("The network does not fit its numbers", problems)
+    wanted, found = (
+        {name: _tensor_type(x) for name, x in one.items()} for one in (sketch, state)
+    )
+    check_arrays(wanted, found)
     with torch_seed():  # initial weights are drawn, then replaced
         network = _build(description, copies)
     network.load_state_dict(dict(state))
@@ -105,7 +99,7 @@ def restore_network(
 def _describe_module(module: nn.Module) -> dict[str, Any]:
     name = type(module).__name__
     if _KINDS.get(name) is not type(module):
-        return {"kind": _CUSTOM, "class": name}
+        return {"kind": CUSTOM, "class": name}
     settings: Any = module.settings
     return {"kind": name, "settings": {key: _to_json(x) for key, x in settings.items()}}
 
@@ -116,22 +110,17 @@ def _to_json(value: Any) -> Any:
     return value if isinstance(value, bool | str | float) else operator.index(value)
 
 
-def _parts(description: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    head = description["head"]
-    yield "body", description["body"]
-    for place in ("location", "scale"):
-        if place in head:
-            yield place, head[place]
-
-
 def _build(description: Mapping[str, Any], custom: Mapping[str, nn.Module]) -> TaskNet:
     try:
         parts = {
-            place: _build_part(place, p, custom) for place, p in _parts(description)
+            place: _build_part(place, p, custom)
+            for place, p in network_parts(description)
         }
-        omega = Omega(*(torch.zeros(_size(description["numbers"])) for _ in range(4)))
+        omega = Omega(
+            *(torch.zeros(read_size(description["numbers"])) for _ in range(4))
+        )
         head = _build_head(description["head"]["kind"], parts, omega)
-        scaling = (torch.zeros(_size(description["contexts"])) for _ in range(2))
+        scaling = (torch.zeros(read_size(description["contexts"])) for _ in range(2))
         return TaskNet(parts["body"], head, *scaling)
     except DataError:
         raise
@@ -151,10 +140,10 @@ def _build_head(kind: str, parts: Mapping[str, nn.Module], omega: Omega) -> nn.M
 def _build_part(
     place: str, part: Mapping[str, Any], custom: Mapping[str, nn.Module]
 ) -> nn.Module:
-    if part["kind"] != _CUSTOM:
+    if part["kind"] != CUSTOM:
         if part["kind"] not in _KINDS:
             raise ValueError(f"there is no network of kind {part['kind']!r}")
-        settings = {key: _setting(value) for key, value in part["settings"].items()}
+        settings = {key: read_setting(value) for key, value in part["settings"].items()}
         return _KINDS[part["kind"]](**settings)
     if place not in custom:
         found = f"its {place} is a module of your own, of class '{part['class']}'"
@@ -166,36 +155,6 @@ def _build_part(
             *(place, part["class"], found),
         )
     return custom[place]
-
-
-def _setting(value: Any) -> Any:
-    """Return a constructor's argument, or raise a ValueError if it is implausible."""
-    if isinstance(value, list):
-        if len(value) > _MAX_LAYERS:
-            raise ValueError(f"a setting of {len(value)} numbers")
-        return tuple(_size(x) for x in value)
-    return value if isinstance(value, bool | str | float) else _size(value)
-
-
-def _size(value: Any) -> int:
-    if not isinstance(value, int) or not 0 <= value < _MAX_SIZE:
-        raise ValueError(f"{value!r:.40} is not a size")
-    return value
-
-
-def _find_mismatches(
-    wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]
-) -> Iterator[str]:
-    if missing := [name for name in wanted if name not in found]:
-        yield f"there are no numbers for {shortlist(missing)}"
-    if unknown := [name for name in found if name not in wanted]:
-        yield f"the network has no place for {shortlist(unknown)}"
-    for name in wanted:
-        if name in found and _tensor_type(wanted[name]) != _tensor_type(found[name]):
-            yield (
-                f"'{name}' is {_tensor_type(found[name])}; the network takes "
-                f"{_tensor_type(wanted[name])}"
-            )
 
 
 def _tensor_type(tensor: Tensor) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import expit
 from torch import Tensor, nn
 
 from pyomo_csg.stages import TwoStageModel
@@ -64,45 +62,6 @@ class Omega(nn.Module):
             # Rounding may take the sum just above the upper bound.
             outcome = torch.where(self._where[2], self.project(part), outcome)
         return outcome
-
-    def numpy_function(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the same map as a function of arrays, for fast inference."""
-        center, spread, lower, upper, lower_shift, upper_shift, shift, gain = (
-            getattr(self, name).numpy()
-            for name in ("center", "spread", "_lower", "_upper")
-            + ("_lower_shift", "_upper_shift", "_shift", "_gain")
-        )
-        has_lower, has_upper, has_both = self._where.numpy()
-
-        def above(free: np.ndarray) -> np.ndarray:
-            return lower + spread * _softplus(free + lower_shift)
-
-        def below(free: np.ndarray) -> np.ndarray:
-            return upper - spread * _softplus(upper_shift - free)
-
-        def between(free: np.ndarray) -> np.ndarray:
-            part = lower + (upper - lower) * expit(shift + gain * free)
-            return np.minimum(np.maximum(part, lower), upper)
-
-        def anywhere(free: np.ndarray) -> np.ndarray:
-            return center + spread * free
-
-        unbounded = ~(has_lower | has_upper | has_both)
-        kinds = (
-            (has_lower, above),
-            (has_upper, below),
-            (has_both, between),
-            (unbounded, anywhere),
-        )
-        (_, first), *others = (kind for kind in kinds if kind[0].any())
-
-        def outcomes(free: np.ndarray) -> np.ndarray:
-            outcome = first(free)
-            for where, function in others:
-                outcome = np.where(where, function(free), outcome)
-            return outcome
-
-        return outcomes
 
     def _derive(self) -> None:
         """Compute the constants of the maps from the bounds, the center and the spread."""
@@ -181,11 +140,6 @@ def standard_spread(values: np.ndarray) -> np.ndarray:
     spread = values.std(axis=axes)
     size = np.abs(values).max(axis=axes, initial=0.0)
     return np.where(spread > 1e-12 * np.maximum(size, 1e-300), spread, 1.0)
-
-
-def _softplus(values: np.ndarray) -> np.ndarray:
-    """Return torch's softplus, which is the identity from 20 on."""
-    return np.maximum(values, np.log1p(np.exp(np.minimum(values, 20.0))))
 
 
 def _softplus_inverse(values: Tensor) -> Tensor:

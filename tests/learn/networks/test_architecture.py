@@ -8,12 +8,9 @@ from torch import nn
 
 import pyomo_csg as csg
 from pyomo_csg.learn.distributions.location_scale import Forecast
+from pyomo_csg.learn.generators.network_description import custom_parts
 from pyomo_csg.learn.networks import architecture
-from pyomo_csg.learn.networks.architecture import (
-    custom_parts,
-    describe_network,
-    restore_network,
-)
+from pyomo_csg.learn.networks.architecture import describe_network, restore_network
 from pyomo_csg.learn.networks.domains import Omega
 from pyomo_csg.learn.networks.task_nets import (
     Constant,
@@ -196,7 +193,7 @@ def test_numbers_that_do_not_fit_are_listed():
         (("body", "settings", "hidden"), [1] * 10**5, "100000 numbers"),
         (("body", "settings", "hidden"), [[1]], "not a size"),
         (("body", "settings", "shape"), [2**30, 2**30], "takes float64|RuntimeError"),
-        (("body", "settings", "shape"), "wide", "TypeError"),
+        (("body", "settings", "shape"), "wide", "not a size"),
         (("body", "settings", "unknown"), 3, "unknown"),
         (("body", "kind"), "Linear", "no network of kind 'Linear'"),
         (("body", "kind"), [], "TypeError"),

@@ -1,0 +1,1 @@
+"""Scenario generators made of arrays: from a context to scenarios, without torch."""

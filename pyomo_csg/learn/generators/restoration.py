@@ -1,0 +1,29 @@
+"""Restore scenario generators from their descriptions and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pyomo_csg.errors import DataError
+from pyomo_csg.learn.generators.base import ScenarioGenerator
+from pyomo_csg.learn.generators.network_generator import NetworkGenerator
+
+Restorer = Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], ScenarioGenerator]
+
+# By the kind in a description. Each refuses what is not sound by a DataError, or by one
+# of storage.CONTENT_ERRORS, before it allocates memory.
+RESTORERS: dict[str, Restorer] = {"network": NetworkGenerator.restore}
+
+
+def restore_generator(
+    description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> ScenarioGenerator:
+    """Return the generator that ``to_arrays`` described; the content may be hostile."""
+    kind = description["kind"]
+    if not isinstance(kind, str) or kind not in RESTORERS:
+        problem = f"there is no generator of kind {kind!r:.40}"
+        raise DataError("The scenario generator cannot be restored", [problem])
+    return RESTORERS[kind](description, arrays)
