@@ -136,9 +136,8 @@ class AtomGenerator(_Framed):
 
     def __call__(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K)."""
-        location = self.distribution.location(contexts)[:, None]
-        scale = self.distribution.scale(contexts)[:, None]
-        scenarios = self._clip(location + scale * self.atoms)
+        location, scale = self.distribution.location_and_scale(contexts)
+        scenarios = self._clip(location[:, None] + scale[:, None] * self.atoms)
         return scenarios, _repeated(self.weights, len(contexts))
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -188,11 +187,10 @@ class ForecastNetworkGenerator(_Framed):
         """Return scenarios (n, K, p) and weights (n, K)."""
         inputs = (contexts - self.center) / self.spread
         free = np.mean([body(inputs) for body in self._bodies], axis=0)
-        location = self.distribution.location(contexts)[:, None]
-        scale = self.distribution.scale(contexts)[:, None]
+        location, scale = self.distribution.location_and_scale(contexts)
         shares = np.exp(free[..., -1] - free[..., -1].max(axis=1, keepdims=True))
         return (
-            self._clip(location + scale * free[..., :-1]),
+            self._clip(location[:, None] + scale[:, None] * free[..., :-1]),
             shares / shares.sum(axis=1, keepdims=True),
         )
 
@@ -244,25 +242,11 @@ class ReducedGenerator(_Framed):
         """Return scenarios (n, K, p) and weights (n, K)."""
         assert self.count is not None
         pairs = zip(*self.distribution.outcomes(contexts), strict=True)
-        found = [self._reduce(points, weights) for points, weights in pairs]
+        found = [
+            reduce(points, weights, self.count, self.unit) for points, weights in pairs
+        ]
         scenarios, shares = (np.stack(part) for part in zip(*found, strict=True))
         return self._clip(scenarios), shares
-
-    def _reduce(
-        self, points: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return K scenarios; with fewer distinct outcomes the last is split."""
-        assert self.count is not None
-        scenarios, shares = reduce(points, weights, self.count, self.unit, seed=0)
-        missing = self.count - len(scenarios)
-        if missing:
-            parts = np.r_[np.ones(len(scenarios) - 1), np.full(missing + 1, 1.0)]
-            rows = np.r_[
-                np.arange(len(scenarios)), np.full(missing, len(scenarios) - 1)
-            ]
-            split = np.bincount(rows, parts)[rows]
-            return scenarios[rows], shares[rows] / split
-        return scenarios, shares
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description and the arrays."""

@@ -127,7 +127,7 @@ class AtomTraining:
         sets += self._random_sets(fold, head, sampler, rng)
         return [
             constant_body(task, torch.as_tensor(atoms), np.maximum(weights, 1e-6))
-            for atoms, weights in (_filled(*one, count) for one in sets)
+            for atoms, weights in sets
         ]
 
     def _random_sets(
@@ -256,12 +256,3 @@ def _distribution(head: ForecastHead) -> Residuals:
 def _softmax(logs: np.ndarray) -> np.ndarray:
     shares = np.exp(logs - logs.max())
     return shares / shares.sum()
-
-
-def _filled(
-    atoms: np.ndarray, weights: np.ndarray, count: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return K atoms: with fewer distinct residuals the last is split."""
-    rows = np.minimum(np.arange(count), len(atoms) - 1)
-    copies = np.bincount(rows)
-    return atoms[rows], (weights / copies)[rows]

@@ -91,8 +91,7 @@ class ForecastHead:
 
 
 def _terms(distribution: Residuals, contexts: np.ndarray) -> np.ndarray:
-    location, scale = distribution.location(contexts), distribution.scale(contexts)
-    return np.stack([location, scale], axis=1)
+    return np.stack(distribution.location_and_scale(contexts), axis=1)
 
 
 class FoldDistributions:

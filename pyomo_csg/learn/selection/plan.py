@@ -163,7 +163,9 @@ def measure_programs(task: Task) -> ProgramTimes:
     cost = _seconds_each(evaluate)
     gradient = None
     if task.has_gradient:
-        gradient = _seconds_each(lambda n: task.training_gradient(*cases(n)))
+        gradient = _seconds_each(
+            lambda n: task.loss_gradient(*cases(n), oracle=task.relaxed)
+        )
     search = 0.0
     if task.has_integers:
         label = _seconds_each(lambda n: task.loss(*cases(n)))

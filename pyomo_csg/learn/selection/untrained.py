@@ -62,7 +62,7 @@ def _reduced(task: Task, distribution: ConditionalDistribution) -> ScenarioGener
         atoms, weights = _few(task, distribution.residuals)
         return AtomGenerator(distribution, atoms, weights, frame)
     if isinstance(distribution, Empirical):
-        scenarios, weights = _few(task, distribution.points)
+        scenarios, weights = _few(task, distribution.history)
         return ConstantGenerator(scenarios, weights, frame)
     unit = task.omega.spread.numpy()
     return ReducedGenerator(distribution, task.scenarios, unit, frame)
