@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 
-from pyomo_csg.baselines.reduction import forward_selection, kmeans
+from pyomo_csg.learn.distributions.reduction import forward_selection, kmeans
 
 
 def sample(seed, m=12, p=2):

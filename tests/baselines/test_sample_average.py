@@ -8,7 +8,7 @@ import pytest
 import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.baselines import SampleAverage
-from pyomo_csg.baselines.reduction import forward_selection, kmeans
+from pyomo_csg.learn.distributions.reduction import forward_selection, kmeans
 from pyomo_csg.learn.networks.domains import standard_spread
 from tests.baselines import papers
 from tests.reference import optimum

@@ -13,7 +13,11 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestRegressor
 
-from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.distributions.features import (
+    context_features,
+    evenly_spaced,
+    standard_spread,
+)
 
 _TREES, _LEAF = 200, 5
 
@@ -113,18 +117,6 @@ class ResidualSampler:
         location, scale = self._predictions[rows, 0], self._predictions[rows, 1]
         outcomes = location[:, None] + scale[:, None] * residuals
         return np.clip(outcomes, self._lower, self._upper)
-
-
-def evenly_spaced(n: int, count: int) -> np.ndarray:
-    """Return at most ``count`` of the numbers 0 to n - 1, evenly spaced."""
-    return np.linspace(0, n - 1, min(n, count)).round().astype(int)
-
-
-def context_features(contexts: np.ndarray) -> np.ndarray:
-    """Return features (n, f) for trees: contexts, or mean, spread and last row of panels."""
-    if contexts.ndim == 2:
-        return contexts
-    return np.hstack([contexts.mean(1), contexts.std(1), contexts[:, -1]])
 
 
 class Forest:

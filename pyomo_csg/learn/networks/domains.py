@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pyomo_csg.learn.distributions.features import standard_spread
+from pyomo_csg.learn.param_bounds import domain_bounds
 from pyomo_csg.stages import TwoStageModel
 
 _MARGIN = 0.01  # keeps centers on a bound invertible
-_INSET = 1e-6  # of open bounds, in standard deviations
 
 
 class Omega(nn.Module):
@@ -119,27 +120,6 @@ def build_omega(two_stage: TwoStageModel, outcomes: np.ndarray) -> Omega:
     return Omega(*domain_bounds(two_stage, spread), center, spread)
 
 
-def domain_bounds(
-    two_stage: TwoStageModel, spread: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bounds (p,) of the Params' domains; open bounds are moved inward."""
-    lower, upper = np.full(len(spread), -np.inf), np.full(len(spread), np.inf)
-    for j, param in enumerate(two_stage.uncertain_params):
-        domain = param.parent_component().domain
-        low, high, _ = domain.get_interval()
-        if low is not None:
-            lower[j] = low if low in domain else low + _INSET * spread[j]
-        if high is not None:
-            upper[j] = high if high in domain else high - _INSET * spread[j]
-    return lower, upper
-
-
-def standard_spread(values: np.ndarray) -> np.ndarray:
-    """Return the standard deviation over all axes but the last; 1 where it is zero."""
-    axes = tuple(range(values.ndim - 1))
-    spread = values.std(axis=axes)
-    size = np.abs(values).max(axis=axes, initial=0.0)
-    return np.where(spread > 1e-12 * np.maximum(size, 1e-300), spread, 1.0)
 
 
 def _softplus_inverse(values: Tensor) -> Tensor:
