@@ -1,0 +1,173 @@
+"""One problem in a process: fit it, then compare decisions with the baselines'."""
+
+import json
+import resource
+import time
+
+import numpy as np
+from pyomo.core.base.block import BlockData
+from pyomo.environ import Objective
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import pyomo_csg as csg
+from tests.benchmarks.real_size.problems import GROWTH, PROBLEMS
+
+PROGRAM_SECONDS = 60.0  # the limit of a baseline's program; its incumbent is used
+RIDGES = np.geomspace(1e-2, 1e4, 13)
+
+
+def measure(key, path):
+    """Write a fit's row as JSON, then write it again with the decisions' costs.
+
+    Parameters
+    ----------
+    key : dict
+        What identifies the row: see ``row_store.py``.
+    path : path
+        Of the row; a process that is ended while it compares leaves the fit's part.
+    """
+    problem = find_problem(key)
+    history, model = problem.history(key["seed"]), problem.build()
+    policy, row = _fit(model, history, key)
+    row = {**key, "status": "fitted", **row}
+    path.write_text(json.dumps(row))
+    if key["fresh"]:
+        costs, notes = _compare(problem, model, history, policy, key)
+        row |= {"status": "done", "notes": notes, **_differences(costs)}
+        path.write_text(json.dumps(row))
+
+
+def find_problem(key):
+    """Return the problem of a row, of the row's size."""
+    if key["growth"]:
+        _, of_size = GROWTH[key["growth"]]
+        return of_size(key["size"])
+    return PROBLEMS[key["problem"]]
+
+
+def _fit(model, history, key):
+    """Return the policy, and what the fit took."""
+    contexts, outcomes = (part[: key["rows"]] for part in history)
+    options = {name: key[name] for name in ("seconds", "method") if key[name]}
+    fit = csg.fit  # which imports torch, outside of the time
+    before = _cpu_seconds()
+    start = time.perf_counter()
+    policy = fit(
+        model,
+        (contexts, outcomes),
+        scenarios=key["scenarios"],
+        workers=key["workers"],
+        seed=key["seed"],
+        progress=False,
+        **options,
+    )
+    wall = time.perf_counter() - start
+    summary = policy.learned.summary
+    candidates = summary.get("candidates") or []
+    return policy, {
+        "wall": wall,
+        "cpu": _cpu_seconds() - before,
+        "peak_mb": _peak_megabytes(),
+        "candidates": [one["name"] for one in candidates],
+        "chosen": summary.get("chosen"),
+        "confidence": summary.get("confidence"),
+        "cut_short": summary.get("cut_short"),
+    }
+
+
+def _cpu_seconds():
+    """Return the CPU seconds of this process and of the workers that have ended."""
+    usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in usage)
+
+
+def _peak_megabytes():
+    """Return the peak resident memory of this process, or of a worker if larger."""
+    who = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+    return max(resource.getrusage(one).ru_maxrss for one in who) / 1024
+
+
+def _baselines(problem, key):
+    """Return functions by name that make a baseline from an oracle and a history."""
+    known, count = csg.baselines, key["scenarios"]
+
+    def ridge():
+        return make_pipeline(StandardScaler(), RidgeCV(RIDGES))
+
+    def forest():
+        return RandomForestRegressor(200, min_samples_leaf=5, random_state=key["seed"])
+
+    makers = {
+        "saa": lambda *on: known.SampleAverage(*on, scenarios=problem.saa),
+        "ev_ridge": lambda *on: known.ExpectedValue(*on, forecast=ridge()),
+        "ev_forest": lambda *on: known.ExpectedValue(*on, forecast=forest()),
+        "residuals_k": lambda *on: known.Residuals(
+            *on, forecast=ridge(), scenarios=count
+        ),
+        "forest_k": lambda *on: known.ForestWeighted(*on, scenarios=count),
+    }
+    if problem.full or key["full"]:
+        makers |= {
+            "residuals_all": lambda *on: known.Residuals(*on, forecast=ridge()),
+            "forest_all": lambda *on: known.ForestWeighted(*on),
+        }
+    return makers
+
+
+def _compare(problem, model, history, policy, key):
+    """Return costs (fresh,) by policy, and the seconds and troubles of each."""
+    history = tuple(part[: key["rows"]] for part in history)
+    fresh = problem.fresh(key["fresh"], key["seed"])
+    oracle = csg.Oracle(model, options={"time_limit": PROGRAM_SECONDS})
+    costs, notes = {}, {}
+    costs["ours"], notes["ours"] = _costs(oracle, lambda: policy, fresh)
+    for name, make in _baselines(problem, key).items():
+        try:
+            costs[name], notes[name] = _costs(
+                oracle, lambda make=make: make(oracle, history), fresh
+            )
+        except (csg.CsgError, MemoryError) as error:
+            notes[name] = {"error": str(error)[:200]}
+    return costs, notes
+
+
+def _costs(oracle, make, fresh):
+    """Return the cost of each decision; profits are turned into costs."""
+    contexts, outcomes = fresh
+    start = time.process_time()
+    policy = make()
+    made = time.process_time()
+    decisions = policy.decide(contexts, on_error="record", progress=False)
+    decided = time.process_time()
+    values = oracle.cost(
+        decisions.to_numpy(float), outcomes, on_error="record", progress=False
+    )
+    notes = {
+        "fit_cpu": made - start,
+        "decide_cpu": (decided - made) / len(contexts),
+        "unsolved": int(np.isnan(values).sum()),
+    }
+    return _sense(oracle.two_stage.model) * values, notes
+
+
+def _sense(model: BlockData) -> int:
+    """Return 1 for a model that is minimized, else -1."""
+    (objective,) = model.component_data_objects(Objective, active=True)
+    return int(objective.sense)
+
+
+def _differences(costs):
+    """Return our mean cost, and each baseline's minus ours with its standard error.
+
+    Rows that any of the two could not solve are left out of their difference.
+    """
+    ours = costs.pop("ours")
+    found = {}
+    for name, theirs in costs.items():
+        apart = (theirs - ours)[np.isfinite(theirs - ours)]
+        error = apart.std(ddof=1) / np.sqrt(len(apart)) if len(apart) > 1 else np.nan
+        found[name] = [float(apart.mean()) if len(apart) else np.nan, float(error)]
+    return {"cost": float(np.nanmean(ours)), "above_ours": found}
