@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.learn.distributions.conditional import (
-    ConditionalDistribution,
-    restore_distribution,
-)
+from pyomo_csg.learn.distributions.conditional import ConditionalDistribution
 from pyomo_csg.learn.distributions.reduction import reduce
 from pyomo_csg.learn.distributions.residuals import Residuals
 from pyomo_csg.learn.generators.array_networks import body_function
