@@ -11,7 +11,7 @@ from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.comparison import pairs_for
 from pyomo_csg.learn.history import read_contexts
-from pyomo_csg.plotting import sound_axes
+from pyomo_csg.plotting import axes_or_new
 from pyomo_csg.report.contexts import nearby_outcomes
 
 _MAX_POINTS = 200  # of a training curve
@@ -69,7 +69,7 @@ def plot_scenarios(
         raise DataError("Cannot draw scenarios", [found])
     names = [p.name for p in policy.two_stage.uncertain_params]
     scenarios, weights = policy.scenarios(contexts[0]), policy.weights(contexts[0])
-    ax = sound_axes(ax)
+    ax = axes_or_new(ax)
     places = np.arange(len(names))
     if data is not None:
         near = nearby_outcomes(policy, contexts[0], pairs_for(policy, data))
@@ -98,7 +98,7 @@ def plot_training(policy: LearnedDecider, ax: Any = None) -> Any:
     if not curves:
         found = "the policy has no record of its training losses"
         raise DataError("Cannot draw the training", [found])
-    ax = sound_axes(ax)
+    ax = axes_or_new(ax)
     for number, stage in enumerate(curves):
         for run in stage["runs"]:
             label = f"{stage['stage']}, to {run['loss'][-1]:.4g}"
