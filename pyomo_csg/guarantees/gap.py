@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.decisions.decider import Decider
-from pyomo_csg.guarantees.holdout import decision_costs, read_pairs
+from pyomo_csg.evaluation.comparison import policy_costs, read_pairs
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.distributions.samplers import context_features
 from pyomo_csg.learn.history import History
@@ -119,7 +119,7 @@ def optimality_gap(
     if size is not None and not (is_whole(size) and 1 <= size <= most):
         problems.add(f"size is {size!r}; give a whole number from 1 to {most}")
     problems.raise_any()
-    costs = decision_costs(policy, pairs)
+    costs = policy_costs(policy, pairs)
     return estimate_gap(policy, pairs, costs, rival, delta, size, width, seed)
 
 

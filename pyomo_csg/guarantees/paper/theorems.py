@@ -21,7 +21,7 @@ import torch
 
 from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.errors import DataError
-from pyomo_csg.guarantees.holdout import read_pairs
+from pyomo_csg.evaluation.comparison import read_pairs
 from pyomo_csg.guarantees.paper.complexity import linear_class
 from pyomo_csg.guarantees.paper.constants import (
     Support,
