@@ -64,7 +64,7 @@ def annotation_problems(model: BlockData) -> Iterator[str]:
 def objective_problems(objectives: list[ComponentData]) -> Iterator[str]:
     """Yield a problem unless exactly one objective is active."""
     if not objectives:
-        yield "no Objective is active; activate the one to optimise"
+        yield "no Objective is active; activate the one to optimize"
     elif len(objectives) > 1:
         yield (
             f"{len(objectives)} Objectives are active ({_names(objectives)}); "
