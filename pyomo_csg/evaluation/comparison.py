@@ -195,10 +195,10 @@ def select_pairs(pairs: History, rows: np.ndarray) -> History:
 
 
 def policy_costs(
-    policy: Decider, pairs: History, model_of: Decider | None = None
+    policy: Decider, pairs: History, evaluator: Decider | None = None
 ) -> np.ndarray:
     """Return the costs (n,) of a policy's decisions, by its model or another policy's."""
-    owner = model_of or policy
+    owner = evaluator or policy
     names = [v.name for v in owner.two_stage.first_stage_variables]
     decisions = policy.decide(pairs.contexts, progress=False)[names].to_numpy()
     return owner.oracle.cost(decisions, pairs.outcomes, progress=False)

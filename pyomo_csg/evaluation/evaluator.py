@@ -168,16 +168,16 @@ def run_policies(
     progress: bool,
 ) -> pd.DataFrame:
     """Return the records of all policies in all cases, by trial, case and policy."""
-    rows = {}
+    rows: dict[tuple[Any, int, str], Record] = {}
     total = len(policies) * len(cases)
     with progress_bar("decisions", total, "decisions", progress) as bar:
         for name, policy in policies.items():
             for i, case in enumerate(cases):
-                rows[trial, i, name] = asdict(_run_policy(policy, case, i, exact))
+                rows[trial, i, name] = _run_policy(policy, case, i, exact)
                 bar.update()
             _warn_failures(name, [rows[trial, i, name] for i in range(len(cases))])
     keys = pd.MultiIndex.from_tuples(rows, names=["trial", "case", "policy"])
-    return pd.DataFrame(list(rows.values()), index=keys)
+    return pd.DataFrame([asdict(row) for row in rows.values()], index=keys)
 
 
 def _run_policy(policy: Any, case: Case, number: int, exact: Oracle) -> Record:
@@ -215,8 +215,8 @@ def _timed_decision(policy: Any, context: Any) -> tuple[Any, Record]:
     return decision, Record(np.nan, seconds, in_oracle, in_solver)
 
 
-def _warn_failures(name: str, rows: list[dict[str, Any]]) -> None:
-    failed = [i for i, row in enumerate(rows) if row["failure"]]
+def _warn_failures(name: str, rows: list[Record]) -> None:
+    failed = [i for i, row in enumerate(rows) if row.failure]
     if failed:
         logger.warning(
             "policy '%s' has no cost in %d of %d cases; the first is case %d: %s",
@@ -224,5 +224,5 @@ def _warn_failures(name: str, rows: list[dict[str, Any]]) -> None:
             len(failed),
             len(rows),
             failed[0],
-            rows[failed[0]]["failure"],
+            rows[failed[0]].failure,
         )

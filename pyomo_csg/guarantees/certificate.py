@@ -17,7 +17,7 @@ from pyomo_csg.evaluation.comparison import (
     select_pairs,
     split_halves,
 )
-from pyomo_csg.guarantees.gap import NEIGHBOURS, PERFECT, Gap, estimate_gap
+from pyomo_csg.guarantees.gap import NEIGHBORHOODS, PERFECT, Gap, estimate_gap
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.history import History
 from pyomo_csg.validation import Problems, is_number
@@ -220,7 +220,7 @@ def certify(
     }
     for found in (costs, *baseline_costs.values()):
         _check_costs(found, cost_range)
-    kinds = (PERFECT, NEIGHBOURS) if gaps else ()
+    kinds = (PERFECT, NEIGHBORHOODS) if gaps else ()
     share = delta / (1 + 2 * len(baselines) + len(kinds))  # Bonferroni: one per bound
     return Certificate(
         policy.two_stage.model.name or "",

@@ -1,4 +1,4 @@
-"""Upper bounds on the optimality gap of a policy, from held-out pairs alone.
+"""Upper bounds on the optimality gap of a policy, from held-out pairs.
 
 They use the multiple replications of Mak, Morton and Wood (1999): in expectation the
 optimum on a few outcomes costs no more than any decision made before them. So a policy's
@@ -21,7 +21,7 @@ from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.validation import Problems, is_one_of, is_whole
 
-PERFECT, NEIGHBOURS, CONTEXT_FREE = REFERENCES = (
+PERFECT, NEIGHBORHOODS, CONTEXT_FREE = REFERENCES = (
     "perfect information",
     "neighbourhoods",
     "context-free",
@@ -56,7 +56,7 @@ class Gap:
         It is an estimate for neighborhoods: their contexts differ, so the best policy may
         cost less than the best single decision for a whole group.
         """
-        return self.rival != NEIGHBOURS
+        return self.rival != NEIGHBORHOODS
 
 
 def optimality_gap(
@@ -149,7 +149,7 @@ def _group_rows(pairs: History, size: int, reference: str, seed: int) -> np.ndar
     """Return the rows of the groups (groups, size); a few rows may be left over."""
     count = len(pairs) // size
     order = np.random.default_rng(seed).permutation(len(pairs))[: count * size]
-    if reference == NEIGHBOURS:
+    if reference == NEIGHBORHOODS:
         features = context_features(pairs.contexts)
         order = _kd_order(features / standard_spread(features), order, count)
     return order.reshape(count, size)

@@ -75,7 +75,7 @@ def page_content(policy: LearnedDecider, data: Any = None) -> dict[str, Any]:
                 "sense": str(policy.two_stage.sense),
                 "lead": _lead(policy),
                 "facts": _facts(policy),
-                "contest": {
+                "selection": {
                     "chosen": summary.get("chosen"),
                     "verdict": _verdict(summary),
                     "candidates": summary.get("candidates", []),

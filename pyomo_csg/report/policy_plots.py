@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,19 @@ _MAX_POINTS = 200  # of a training curve
 _AREA = 60.0  # of the marker of a scenario with an average weight
 
 
-def training_curves(history: pd.DataFrame) -> list[dict[str, Any]]:
+Run = dict[
+    str, list[float]
+]  # the columns step, loss and, if rows were held out, held_out
+
+
+class StageCurves(TypedDict):
+    """The losses of a training stage, one run for each time that it was trained."""
+
+    stage: str
+    runs: list[Run]
+
+
+def training_curves(history: pd.DataFrame) -> list[StageCurves]:
     """Return the losses of each training stage, in the order in which the stages began.
 
     Each stage has one run for every time that it was trained, as in a search: the lists
@@ -49,13 +61,13 @@ def training_curves(history: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _split_runs(rows: pd.DataFrame) -> list[dict[str, list[float]]]:
+def _split_runs(rows: pd.DataFrame) -> list[Run]:
     """Split a stage where its steps start again."""
     number = (rows["step"].diff() <= 0).cumsum()
     return [_thin_run(run) for _, run in rows.groupby(number)]
 
 
-def _thin_run(run: pd.DataFrame) -> dict[str, list[float]]:
+def _thin_run(run: pd.DataFrame) -> Run:
     """Return a run as lists of at most 200 points, with the last one."""
     step = max(1, -(-len(run) // _MAX_POINTS))
     kept = run.iloc[::-step][::-1]
@@ -117,7 +129,7 @@ def plot_training(policy: LearnedDecider, ax: Any = None) -> Any:
     return ax
 
 
-def _plot_run(ax: Any, run: dict[str, list[float]], color: str, label: str) -> None:
+def _plot_run(ax: Any, run: Run, color: str, label: str) -> None:
     """Plot a run's losses scaled to their range, since stages have different units."""
     seen = np.concatenate([run["loss"], run.get("held_out", [])])
     low, room = seen.min(), np.ptp(seen) or 1.0
@@ -172,9 +184,8 @@ def _typical_contexts(policy: LearnedDecider, contexts: np.ndarray) -> np.ndarra
     if len(distinct) <= _EXAMPLES:
         return distinct
     points = _standardize(policy, distinct)
-    with threadpool_limits(
-        1
-    ):  # the order of summation, and so the choice, depends on it
+    # With more threads the order of summation, and so the choice, could change.
+    with threadpool_limits(1):
         clusters = KMeans(_EXAMPLES, n_init=4, random_state=0).fit(points)
     nearest = NearestNeighbors(n_neighbors=1).fit(points)
     rows = nearest.kneighbors(clusters.cluster_centers_, return_distance=False)
@@ -205,8 +216,9 @@ def _describe(policy: LearnedDecider, context: np.ndarray) -> str:
 
 
 def _column_names(policy: LearnedDecider) -> list[str]:
-    given = policy.context_names
-    return list(given or (f"x{j + 1}" for j in range(policy.context_shape[-1])))
+    return list(
+        policy.context_names or (f"x{j + 1}" for j in range(policy.context_shape[-1]))
+    )
 
 
 def _standardize(policy: LearnedDecider, contexts: np.ndarray) -> np.ndarray:

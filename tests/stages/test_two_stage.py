@@ -156,7 +156,7 @@ def test_a_small_model_can_be_drawn(tmp_path, ending):
 
 def test_a_large_model_is_not_drawn():
     two_stage = csg.TwoStageModel(sslp.build(15, 45))
-    with pytest.raises(csg.DataError, match="813 nodes and a picture stays readable"):
+    with pytest.raises(csg.DataError, match="813 nodes, and a drawing is readable"):
         two_stage.draw("never.png")
 
 

@@ -263,7 +263,7 @@ def approximate_bound(
             ),
             setting.task_complexity(),
             _confidence(constants.width, n, 2 / delta, "width of l_opt"),
-            Term("Loss-Net's error", net["error"], f"on its own {m} cases"),
+            Term("Loss-Net's error", net["error"], f"on its {m} training cases"),
             Term(
                 "complexity of Loss-Nets",
                 2 * rademacher * (1 / math.sqrt(m) + 1 / math.sqrt(n)),
