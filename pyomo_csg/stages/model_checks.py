@@ -99,7 +99,7 @@ def param_problems(params: list[ComponentData], rows: list[Row]) -> Iterator[str
         idle = [p for p in members if p not in used]
         if idle:
             yield (
-                f"uncertain Param {_names(idle)} stands in no active constraint, "
+                f"uncertain Param {_names(idle)} is used in no active constraint, "
                 "variable bound or objective; leave it out of uncertain_params, or "
                 "make sure that the expressions use the Param itself and not "
                 "value(param)"
@@ -131,7 +131,7 @@ def variable_problems(
             f" ({len(members)} of its {len(component)})" if len(component) > 1 else ""
         )
         yield (
-            f"Var {_names(members)}{whole} stands in no active constraint nor "
+            f"Var {_names(members)}{whole} is used in no active constraint or "
             "objective; fix it, or leave it out of the model (an index set of the "
             "members in use keeps a Var sparse)"
         )
@@ -143,7 +143,7 @@ def foreign_problems(model: BlockData, rows: list[Row]) -> Iterator[str]:
     for component, row in used.values():
         if not belongs_to(model, component):
             yield (
-                f"'{row.name}' refers to '{component.name}', which stands outside "
+                f"'{row.name}' refers to '{component.name}', which is outside "
                 f"'{model.name}'; annotate the model that holds both"
             )
 

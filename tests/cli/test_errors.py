@@ -197,7 +197,7 @@ def test_check_tells_the_problems_of_the_model_its_solve_and_the_table_at_once(
     assert main(["check", "model.py", "history.csv"]) == 1
     first, *listed = capsys.readouterr().err.splitlines()
     assert len(listed) == 3
-    assert "'idle' stands in no active constraint" in listed[0]
+    assert "'idle' is used in no active constraint" in listed[0]
     assert any("no column for 'demand'" in one for one in listed[1:])
 
     assert main(["check", "nowhere.py", "nowhere.csv"]) == 1
