@@ -57,7 +57,7 @@ __all__ = [
     "write_smps",
 ]
 
-# Imported when they are first asked for: torch and scikit-learn take seconds.
+# Imported on first use: torch and scikit-learn take seconds.
 _LATER = {
     "baselines": "baselines",
     "guarantees": "guarantees",

@@ -1,4 +1,4 @@
-"""python -m pyomo_csg is pyomo-csg."""
+"""Run the command line as python -m pyomo_csg."""
 
 import sys
 

@@ -95,9 +95,11 @@ class SolveError(CsgError):
         return SolveError, (self.case, self.status, self.detail)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the program, with the model's own names, to a file such as case.lp."""
+        """Write the program, with the model's names, to a file such as case.lp."""
         if self._program is None:
-            raise CsgError(f"{self}: but the program is not at hand here")
+            raise CsgError(
+                f"The program of case {self.case} is not available in this process"
+            )
         from pyomo_csg.storage import writable_path  # which knows these errors
 
         place = writable_path(path)

@@ -26,8 +26,8 @@ def new_axes() -> Any:
     return _pyplot.subplots(layout="constrained")[1]
 
 
-def sound_axes(ax: Any, new: Callable[[], Any] = new_axes) -> Any:
-    """Return the axes that were given, or new ones; raise if they are not axes."""
+def axes_or_new(ax: Any, new: Callable[[], Any] = new_axes) -> Any:
+    """Return the user's axes, or new ones; raise a DataError if they are not axes."""
     if ax is None:
         return new()
     if not hasattr(ax, "set_xlabel"):

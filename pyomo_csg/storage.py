@@ -24,7 +24,7 @@ PARTIAL = ".partial"  # suffix of a temporary file; a killed process leaves it b
 _START = 256  # bytes that hold the format's name: safetensors puts metadata first
 _KINDS = "biuf"  # dtype kinds that safetensors stores
 
-CONTENT_ERRORS = (  # what code raises on data that it was not made for
+CONTENT_ERRORS = (  # raised by code on data that does not fit it
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -187,7 +187,7 @@ def write_atomically(file: Path, content: bytes) -> None:
 
 
 def write_user_file(path: Any, content: bytes) -> None:
-    """Write a result where the user asked for it; an older file stays until then."""
+    """Write a file at the user's path, replacing an older one atomically."""
     file = writable_path(path)
     with explain_write_errors(file):
         write_atomically(file, content)
@@ -223,7 +223,7 @@ def writable_path(path: Any) -> Path:
 
 
 def readable_path(path: Any) -> Path:
-    """Return the path of a file, or raise a DataError; pipes and devices are refused."""
+    """Return the path of a regular file, or raise a DataError."""
     place = _as_path(path, "read")
     if not place.is_file():
         raise DataError(f"'{place}' cannot be read", ["there is no such file"])

@@ -11,14 +11,14 @@ from pyomo_csg.errors import DataError, ProblemsError
 
 METHODS = ("auto", "mmd", "static", "dynamic", "direct")  # of csg.fit
 MAX_SEED = 2**32 - 1  # the largest that scikit-learn accepts
-MAX_LISTED = 50
+MAX_LISTED = 50  # problems in one error
 
 
 class Problems:
     """The problems that one public call finds, raised together as one error.
 
-    ``subject`` is the first line of the error; ``error`` is its class. Code that raises
-    a :class:`DataError` of its own takes part through :meth:`check`.
+    ``subject`` is the first line of the error; ``error`` is its class. :meth:`check`
+    records the problems of a :class:`DataError` that a function raises.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Problems:
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """Return True for an integer; a bool or a float such as 2.0 is none."""
+    """Return True for an integer, but not for a bool or a float such as 2.0."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Return True for a finite number; a bool or text is none."""
+    """Return True for a finite number, but not for a bool or text."""
     real = isinstance(value, Real) and not isinstance(value, bool)
     return real and -math.inf < value < math.inf
 

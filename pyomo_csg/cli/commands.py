@@ -1,8 +1,10 @@
-"""The commands: each takes its arguments and returns an exit code."""
+"""The commands: each takes the parsed arguments and returns an exit code."""
 
 from __future__ import annotations
 
 import sys
+import time
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,37 +15,67 @@ import numpy as np
 import pandas as pd
 from pyomo.core.base.block import BlockData
 
-from pyomo_csg.cli.model_file import load_model
-from pyomo_csg.cli.table_files import check_output_path, read_table, write_table
+from pyomo_csg.cli.user_files import (
+    check_output_path,
+    load_model,
+    read_table,
+    write_table,
+)
 from pyomo_csg.errors import DataError, ModelError, ProblemsError, SolveError, shortlist
+from pyomo_csg.interop.smps import ENDINGS, SmpsProblem, is_smps_file, read_smps
 from pyomo_csg.learn.columns import ENCODINGS
 from pyomo_csg.learn.history import read_history
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.annotation import UNCERTAIN, read_annotation
+from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
     from pyomo_csg.evaluation.comparison import Comparison
     from pyomo_csg.policy.policy import Policy
 
+_LEAVE_OUT = "leave it out: name the other columns with --context"
+_NUMBERS = "give numbers, as the policy was fitted to"
+_PROFITS = "the model is maximized; costs are negative profits\n"
+_ZERO = 1e-9  # decisions up to this size are not printed; solvers return such residues
 
-class Findings:
-    """Errors that are noted, so that what does not depend on them is looked at, too."""
+
+def check(args: Namespace) -> int:
+    """Print a model's stages, solve it with its own data, and check a table."""
+    check_output_path(args.lp, args.model, args.data)
+    errors = _ErrorList(f"Problems with '{args.model}'")
+    model = two_stage = None
+    with errors.collect():
+        model = _load_model(args, args.model)
+        two_stage = TwoStageModel(model)
+        print(two_stage)
+    if two_stage is not None:
+        with errors.collect():
+            print(f"\n  solved with its own data: {_own_value(args, two_stage):.6g}")
+    if args.data is not None:
+        with errors.collect(), _text_column_remedy(_LEAVE_OUT):
+            _check_table(args, two_stage or _annotated_params(model))
+    errors.raise_any()
+    return 0
+
+
+class _ErrorList:
+    """Collects errors, so that later checks run although earlier ones failed."""
 
     def __init__(self, subject: str):
         self._subject = subject
         self._errors: list[ProblemsError] = []
 
     @contextmanager
-    def noted(self) -> Iterator[None]:
-        """Note an error that lists problems, and go on after the block."""
+    def collect(self) -> Iterator[None]:
+        """Record an error that lists problems, and continue after the block."""
         try:
             yield
         except ProblemsError as error:
             self._errors.append(error)
 
-    def close(self) -> None:
-        """Raise what was noted: a single error itself, several as one."""
+    def raise_any(self) -> None:
+        """Raise the recorded errors: a single one unchanged, several as one."""
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
@@ -53,207 +85,229 @@ class Findings:
             raise ModelError(self._subject, problems) from self._errors[0]
 
 
-_LEAVE_OUT = "leave it out: name the other columns by --context"
-_NUMBERS = "give numbers, as the policy learned from"
-_PROFITS = "the model is maximised, and profits count as negative costs\n"
-
-
-@contextmanager
-def _of_text(here: str) -> Iterator[None]:
-    """Say of a column that is not made of numbers what there is to do here."""
-    try:
-        yield
-    except DataError as error:
-        problems = list(error.problems)
-        for remedy in sorted(ENCODINGS.values(), key=len, reverse=True):
-            problems = [one.replace(remedy, here) for one in problems]
-        raise DataError(error.subject, problems) from error
-
-
-def check(given: Any) -> int:
-    """Show a model's stages, solve it once, and look at the data if there is some."""
-    check_output_path(given.lp, given.model, given.data)
-    findings = Findings(f"Problems with '{given.model}'")
-    model = two_stage = None
-    with findings.noted():
-        model = _model(given, given.model)
-        two_stage = TwoStageModel(model)
-        print(two_stage)
-    if two_stage is not None:
-        with findings.noted():
-            print(f"\n  solved at its own data: {_own_value(given, two_stage):.6g}")
-    if given.data is not None:
-        with findings.noted(), _of_text(_LEAVE_OUT):
-            _check_table(given, two_stage or _Marked.of(model))
-    findings.close()
-    return 0
-
-
-def _check_table(given: Any, two_stage: Any) -> None:
-    table = read_table(given.data)
-    if two_stage is not None:
-        history = read_history(two_stage, table, given.context)
-        names = ", ".join(history.context_names or ())
-        print(f"  {len(history)} pairs in '{given.data}', by context: {names}")
-
-
 @dataclass(frozen=True)
-class _Marked:
-    """What a table is held against where the model is not sound: its marked Params."""
+class _AnnotatedParams:
+    """The annotated Params of a model with problems, to check a table against."""
 
     model: BlockData
     uncertain_params: list[Any]
 
-    @classmethod
-    def of(cls, model: BlockData | None) -> _Marked | None:
-        params = None if model is None else read_annotation(model, UNCERTAIN)
-        return cls(model, params) if params else None
+
+def _annotated_params(model: BlockData | None) -> _AnnotatedParams | None:
+    params = None if model is None else read_annotation(model, UNCERTAIN)
+    if model is None or not params:
+        return None
+    return _AnnotatedParams(model, list(params))
 
 
-@_of_text(_LEAVE_OUT)
-def fit(given: Any) -> int:
-    """Learn a policy, save it, and say what was learned."""
-    from pyomo_csg.policy import fit as fitting
-
-    check_output_path(given.out, given.model, given.data)
-    policy = fitting.fit(
-        _model(given, given.model),
-        read_table(given.data),
-        scenarios=given.scenarios,
-        method=given.method,
-        regularization=given.regularization,
-        context=given.context,
-        network=given.network,
-        config=dict(given.settings),
-        seed=given.seed,
-        solver=given.solver,
-        options=_options(given),
-        workers=given.workers,
-        seconds=given.seconds,
-        checkpoint=given.checkpoint,
-        progress=_progress(given),
-    )
-    policy.save(given.out)
-    print(policy.report())
-    print(f"Written to '{given.out}'")
-    return 0
+def _check_table(args: Namespace, two_stage: Any) -> None:
+    table = read_table(args.data)
+    if two_stage is not None:
+        history = read_history(two_stage, table, args.context)
+        names = ", ".join(history.context_names or ())
+        print(f"  {len(history)} pairs in '{args.data}', context: {names}")
 
 
-@_of_text(_NUMBERS)
-def decide(given: Any) -> int:
-    """Write a table of decisions; 1 if some context has none."""
-    check_output_path(given.out, given.data, *_read_for(given, given.policy))
-    policy, contexts = _policy(given, given.policy), read_table(given.data)
-    decisions = policy.decide(contexts, on_error="record", progress=_progress(given))
-    if both := [name for name in contexts if name in decisions]:
-        found = f"it has a column {shortlist(both)}, as decisions have; rename it"
-        raise DataError(f"'{given.data}' cannot be decided for", [found])
-    write_table(given.out, pd.concat([contexts, decisions], axis=1))
-    if given.out is not None:
-        _tell_written(given.out)
-    return int(decisions.isna().any(axis=None))
-
-
-@_of_text(_NUMBERS)
-def evaluate(given: Any) -> int:
-    """Print mean costs on pairs, and write all costs where that is asked for."""
-    from pyomo_csg.evaluation.comparison import compare
-
-    read = (one for path in given.policies for one in _read_for(given, path))
-    check_output_path(given.out, given.data, given.history, *read)
-    policies = {path: _policy(given, path) for path in given.policies}
-    history = None if given.history is None else read_table(given.history)
-    compared = compare(
-        policies, read_table(given.data), history, progress=_progress(given)
-    )
-    maximised = next(iter(policies.values())).two_stage.sense < 0
-    print(_words(compared, maximised))
-    if given.out is not None:
-        write_table(given.out, compared.costs)
-        _tell_written(given.out)
-    return 0
-
-
-@_of_text(_NUMBERS)
-def report(given: Any) -> int:
-    """Write a policy's page."""
-    page = given.out or Path(given.policy).with_suffix(".html")
-    check_output_path(page, given.data, *_read_for(given, given.policy))
-    data = None if given.data is None else read_table(given.data)
-    _policy(given, given.policy).report(page, data)
-    print(f"Written to '{page}'")
-    return 0
-
-
-def _own_value(given: Any, two_stage: TwoStageModel) -> float:
-    """Return the optimal value at the values that the Params have in the model."""
+def _own_value(args: Namespace, two_stage: TwoStageModel) -> float:
+    """Return the optimal value with the Params' values in the model."""
     own = np.array([[[param.value for param in two_stage.uncertain_params]]])
     oracle = Oracle(
-        two_stage.model,
-        given.solver,
-        workers=given.workers,
-        options=_options(given),
+        two_stage.model, args.solver, workers=args.workers, options=_options(args)
     )
     try:
         return oracle.solve(own).value[0]
     except SolveError as error:
-        look = "--lp own.lp writes the program, to look at"
-        if given.lp is not None:
-            error.write(given.lp)
-            look = f"the program is in '{given.lp}'"
-        subject = f"'{two_stage.model.name}' cannot be solved at its own data"
-        raise ModelError(subject, [f"{_why(error)}; {look}"]) from error
+        remedy = "--lp own.lp writes the program to a file"
+        if args.lp is not None:
+            error.write(args.lp)
+            remedy = f"the program is in '{args.lp}'"
+        subject = f"'{two_stage.model.name}' cannot be solved with its own data"
+        raise ModelError(subject, [f"{_describe_failure(error)}; {remedy}"]) from error
 
 
-def _why(error: SolveError) -> str:
+def _describe_failure(error: SolveError) -> str:
     if error.status == "infeasible":
-        return "there is no feasible solution for the values that its Params have"
+        return "no solution is feasible with the values of its Params"
     detail = f" ({error.detail})" if error.detail else ""
     return f"it is {error.status}{detail}"
 
 
-def _model(given: Any, path: str | Path, **names: Any) -> BlockData:
-    return load_model(path, given.first_stage or (), given.uncertain or (), **names)
+@contextmanager
+def _text_column_remedy(remedy: str) -> Iterator[None]:
+    """Replace the remedies for text columns, which name Python code, by one for here."""
+    try:
+        yield
+    except DataError as error:
+        problems = list(error.problems)
+        for python_remedy in sorted(ENCODINGS.values(), key=len, reverse=True):
+            problems = [one.replace(python_remedy, remedy) for one in problems]
+        raise DataError(error.subject, problems) from error
 
 
-def _policy(given: Any, path: str) -> Policy:
+def solve(args: Namespace) -> int:
+    """Print the optimal value of a problem in SMPS files, the time and the decision."""
+    subject = f"Cannot solve '{args.model}'"
+    if not is_smps_file(args.model):
+        known = ", ".join(sum(ENDINGS.values(), ()))
+        found = f"it is not an SMPS file; give one that ends in {known}"
+        raise DataError(subject, [found])
+    problems = Problems(subject)
+    problems.check_counts(scenarios=args.scenarios)
+    problems.check_seed(args.seed)
+    problems.raise_any()
+    problem = read_smps(args.model)
+    scenarios, weights, origin = _smps_scenarios(problem, args.scenarios, args.seed)
+    oracle = Oracle(
+        problem.model, args.solver, workers=args.workers, options=_options(args)
+    )
+    start = time.perf_counter()
+    solution = oracle.solve(scenarios, weights)
+    seconds = time.perf_counter() - start
+    print(f"'{problem.name}', {oracle.two_stage.sense}, {origin}")
+    print(f"  value    {solution.value:.10g}")
+    print(f"  time     {seconds:.2f} s")
+    print("  decision (variables that are 0 are not shown)")
+    variables = oracle.two_stage.first_stage_variables
+    for variable, number in zip(variables, solution.decision.tolist(), strict=True):
+        if abs(number) > _ZERO:
+            print(f"    {variable.name:24} {number:.6g}")
+    return 0
+
+
+def _smps_scenarios(problem: SmpsProblem, most: int, seed: int) -> tuple[Any, Any, str]:
+    """Return all scenarios with weights, or a sample; and which of the two it is."""
+    count = problem.scenario_count
+    if count is not None and count <= most:
+        values, weights = problem.scenarios(most)
+        return values, weights, f"all {count} scenarios"
+    return problem.sample(most, seed), None, f"{most} scenarios drawn with seed {seed}"
+
+
+@_text_column_remedy(_LEAVE_OUT)
+def fit(args: Namespace) -> int:
+    """Fit a policy to a table, save it, and print its summary."""
+    from pyomo_csg.policy import fit as policy_fit
+
+    check_output_path(args.out, args.model, args.data)
+    policy = policy_fit.fit(
+        _load_model(args, args.model),
+        read_table(args.data),
+        scenarios=args.scenarios,
+        method=args.method,
+        regularization=args.regularization,
+        context=args.context,
+        network=args.network,
+        config=dict(args.settings),
+        seed=args.seed,
+        solver=args.solver,
+        options=_options(args),
+        workers=args.workers,
+        seconds=args.seconds,
+        checkpoint=args.checkpoint,
+        progress=_shows_progress(args),
+    )
+    policy.save(args.out)
+    print(policy.report())
+    print(f"Written to '{args.out}'")
+    return 0
+
+
+@_text_column_remedy(_NUMBERS)
+def decide(args: Namespace) -> int:
+    """Write a table of decisions; return 1 if some context has none."""
+    check_output_path(args.out, args.data, *_policy_files(args, args.policy))
+    policy, contexts = _load_policy(args, args.policy), read_table(args.data)
+    decisions = policy.decide(
+        contexts, on_error="record", progress=_shows_progress(args)
+    )
+    if both := [name for name in contexts if name in decisions]:
+        found = f"it has a column {shortlist(both)}, which is a first-stage variable"
+        raise DataError(f"Cannot decide for '{args.data}'", [f"{found}; rename it"])
+    write_table(args.out, pd.concat([contexts, decisions], axis=1))
+    _print_written(args.out)
+    return int(decisions.isna().any(axis=None))
+
+
+@_text_column_remedy(_NUMBERS)
+def evaluate(args: Namespace) -> int:
+    """Print mean costs on pairs, and write all costs if there is a path."""
+    from pyomo_csg.evaluation.comparison import compare
+
+    read = (one for path in args.policies for one in _policy_files(args, path))
+    check_output_path(args.out, args.data, args.history, *read)
+    policies = {path: _load_policy(args, path) for path in args.policies}
+    history = None if args.history is None else read_table(args.history)
+    comparison = compare(
+        policies, read_table(args.data), history, progress=_shows_progress(args)
+    )
+    maximize = next(iter(policies.values())).two_stage.sense < 0
+    print(_format_comparison(comparison, maximize))
+    if args.out is not None:
+        write_table(args.out, comparison.costs)
+        _print_written(args.out)
+    return 0
+
+
+@_text_column_remedy(_NUMBERS)
+def report(args: Namespace) -> int:
+    """Write the report of a policy."""
+    page = args.out or Path(args.policy).with_suffix(".html")
+    check_output_path(page, args.data, *_policy_files(args, args.policy))
+    data = None if args.data is None else read_table(args.data)
+    _load_policy(args, args.policy).report(page, data)
+    print(f"Written to '{page}'")
+    return 0
+
+
+COMMANDS = {
+    "check": check,
+    "decide": decide,
+    "evaluate": evaluate,
+    "fit": fit,
+    "report": report,
+    "solve": solve,
+}
+
+
+def _load_model(args: Namespace, path: str | Path, **names: Any) -> BlockData:
+    return load_model(path, args.first_stage or (), args.uncertain or (), **names)
+
+
+def _load_policy(args: Namespace, path: str) -> Policy:
     from pyomo_csg.policy.policy_file import load, read_stage_names
 
-    _, file = _read_for(given, path)
-    if given.model is None and not Path(file).is_file():
-        found = f"there is no '{file}'; give the policy's model by --model"
+    _, file = _policy_files(args, path)
+    if args.model is None and not Path(file).is_file():
+        found = f"there is no '{file}'; give the policy's model with --model"
         raise DataError(f"'{path}' cannot be used", [found])
-    model = _model(given, file, otherwise=read_stage_names(path))
+    model = _load_model(args, file, default_names=read_stage_names(path))
     return load(
-        path,
-        model,
-        solver=given.solver,
-        options=_options(given),
-        workers=given.workers,
+        path, model, solver=args.solver, options=_options(args), workers=args.workers
     )
 
 
-def _read_for(given: Any, path: str) -> tuple[str, str | Path]:
-    """Return the files of a policy and of its model."""
-    return path, given.model or Path(path).with_name("model.py")
+def _policy_files(args: Namespace, path: str) -> tuple[str, str | Path]:
+    """Return the paths of a policy and of its model."""
+    return path, args.model or Path(path).with_name("model.py")
 
 
-def _options(given: Any) -> dict[str, Any] | None:
-    return dict(given.options) or None
+def _options(args: Namespace) -> dict[str, Any] | None:
+    return dict(args.options) or None
 
 
-def _tell_written(path: str) -> None:
-    """Tell where a table is, and leave standard output to what can be piped."""
-    print(f"Written to '{path}'", file=sys.stderr)
+def _print_written(path: str | None) -> None:
+    """Print where a table is, on standard error: the output may be piped."""
+    if path is not None:
+        print(f"Written to '{path}'", file=sys.stderr)
 
 
-def _progress(given: Any) -> bool:
-    return sys.stderr.isatty() and not given.quiet
+def _shows_progress(args: Namespace) -> bool:
+    return sys.stderr.isatty() and not args.quiet
 
 
-def _words(compared: Comparison, maximised: bool) -> str:
-    """Return the table of a comparison, for a terminal."""
-    table = compared.table()
+def _format_comparison(comparison: Comparison, maximize: bool) -> str:
+    """Return the table of a comparison as text."""
+    table = comparison.table()
     first = table.index[0]
     shown = pd.DataFrame(
         {
@@ -268,6 +322,7 @@ def _words(compared: Comparison, maximised: bool) -> str:
     if table["unsolved"].any():
         shown["unsolved"] = table["unsolved"]
     return (
-        f"{len(compared.costs)} pairs; costs, lower is better, with standard errors\n"
-        f"{_PROFITS * maximised}difference: pair by pair, from '{first}'\n\n{shown.to_string()}"
+        f"{len(comparison.costs)} pairs; costs (lower is better) with standard errors\n"
+        f"{_PROFITS * maximize}difference: from '{first}', pair by pair\n\n"
+        f"{shown.to_string()}"
     )

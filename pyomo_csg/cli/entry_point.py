@@ -1,120 +1,113 @@
-"""From arguments to an exit code: commands, and what is said when one fails."""
+"""The entry point: run a command, report its errors, and return an exit code."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from pyomo_csg.cli.parser import PROGRAM, Command, parse_arguments
 from pyomo_csg.errors import CsgError, ProblemsError
 
-OK, PROBLEM, INTERRUPTED = 0, 1, 130  # and 2, argparse's own, for a wrong usage
-_FAULT = "this should not happen; --debug shows where it did"
+OK, PROBLEM, INTERRUPTED = 0, 1, 130  # argparse exits with 2 after wrong usage
+_BUG = "this should not happen; --debug shows the traceback"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    0: done. 1: a problem was found, and told on standard error. 2: wrong usage.
-    130: interrupted by Ctrl-C; nothing is left half-made.
+    0: success. 1: a problem, described on standard error. 2: wrong usage.
+    130: interrupted by Ctrl-C; no file is left incomplete.
 
     Parameters
     ----------
     arguments : sequence of str, optional
-        Default: those of the process.
+        Default: the arguments of the process.
 
     Examples
     --------
     >>> main(["check", "nowhere.py"])
     1
     """
-    given = parse_arguments(_COMMANDS, arguments)
-    with _logging(given.verbose):
+    args = parse_arguments(_COMMANDS, arguments)
+    with _log_to_stderr(args.verbose):
         try:
-            return given.command(given)
+            return args.command(args)
         except KeyboardInterrupt:
-            _tell(f"interrupted; no file is left half-written{_how_to_go_on(given)}")
+            _print_error(f"interrupted; no file is left incomplete{_resume_hint(args)}")
             return INTERRUPTED
-        except BrokenPipeError:  # whoever read our output, such as head, has gone
+        except BrokenPipeError:  # the reader of the output, such as head, has exited
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return PROBLEM
         except Exception as error:
-            if given.debug:
+            if args.debug:
                 raise
-            _tell(_in_short(error))
+            _print_error(_describe_error(error))
             return PROBLEM
 
 
 def _command(name: str) -> Command:
-    """Return a command that is imported when it is called, for --help to be quick."""
+    """Return a command that is imported when it runs, so that --help is fast."""
 
-    def run(given: Any) -> int:
-        from pyomo_csg.cli import commands
+    def run(args: Namespace) -> int:
+        from pyomo_csg.cli.commands import COMMANDS
 
-        return getattr(commands, name)(given)
+        return COMMANDS[name](args)
 
     return run
 
 
-def _demo(given: Any) -> int:
+def _demo(args: Namespace) -> int:
+    """Run the demo, which runs the other commands with the same --quiet."""
     from pyomo_csg.cli.demo import demo
 
-    return demo(given, lambda arguments: _run(arguments, given))
+    def run(arguments: Sequence[str]) -> int:
+        inner = parse_arguments(_COMMANDS, arguments)
+        inner.quiet = args.quiet
+        return inner.command(inner)
 
-
-def _solve(given: Any) -> int:
-    from pyomo_csg.cli.smps_command import solve
-
-    return solve(given)
-
-
-def _run(arguments: Sequence[str], given: Any) -> int:
-    """Run another command on behalf of one."""
-    inner = parse_arguments(_COMMANDS, arguments)
-    inner.quiet = given.quiet
-    return inner.command(inner)
+    return demo(args, run)
 
 
 _COMMANDS: dict[str, Command] = {
     **{
         name: _command(name)
-        for name in ("check", "fit", "decide", "evaluate", "report")
+        for name in ("check", "solve", "fit", "decide", "evaluate", "report")
     },
-    "solve": _solve,
     "demo": _demo,
 }
 
 
-def _tell(text: str) -> None:
+def _print_error(text: str) -> None:
     print(f"{PROGRAM}: {text}", file=sys.stderr)
 
 
-def _in_short(error: Exception) -> str:
-    """Return a line for an error, or one for each of the problems that it lists."""
+def _describe_error(error: Exception) -> str:
+    """Return one line for an error, or one for each problem that it lists."""
     if isinstance(error, ProblemsError) and len(error.problems) == 1:
         return f"{error.subject}: {error.problems[0]}"
     if isinstance(error, CsgError):
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"'{error.filename}': {error.strerror}"
-    return f"{type(error).__name__}: {' '.join(str(error).split())}; {_FAULT}"
+    return f"{type(error).__name__}: {' '.join(str(error).split())}; {_BUG}"
 
 
-def _how_to_go_on(given: Any) -> str:
-    if not hasattr(given, "checkpoint"):
+def _resume_hint(args: Namespace) -> str:
+    """Return how to resume an interrupted fit; an empty text for other commands."""
+    if not hasattr(args, "checkpoint"):
         return ""
-    if given.checkpoint is None:
-        return "; with --checkpoint FOLDER a fit can go on where it was stopped"
-    return f"; the same command goes on from '{given.checkpoint}'"
+    if args.checkpoint is None:
+        return "; with --checkpoint FOLDER an interrupted fit can resume"
+    return f"; the same command resumes from '{args.checkpoint}'"
 
 
 @contextmanager
-def _logging(verbose: bool) -> Iterator[None]:
-    """Show what is logged, warnings and worse or all of it, while a command runs."""
+def _log_to_stderr(verbose: bool) -> Iterator[None]:
+    """Print log messages while a command runs: warnings and errors, or all of them."""
     logger = logging.getLogger("pyomo_csg")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(f"{PROGRAM}: %(message)s"))

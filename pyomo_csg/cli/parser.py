@@ -1,4 +1,4 @@
-"""What pyomo-csg understands."""
+"""The arguments and help texts of pyomo-csg."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PROGRAM = "pyomo-csg"
 _EXECUTES = """\
 A model is a Python file with a function build() or pyomo_create_model(), or an object
 model. It is executed: give only files that you trust."""
-_TABLES = "Tables are CSV, or Parquet by their ending .parquet."
+_TABLES = "Tables are CSV files, or Parquet files that end in .parquet."
 _ALL = f"""\
-learn which few scenarios to solve a two-stage model on, and decide with them
+learn the few scenarios on which to solve a two-stage model, and decide with them
 
 {_EXECUTES}
 {_TABLES}
@@ -33,15 +33,15 @@ examples:
 commands:
 {{commands}}
 
-'pyomo-csg COMMAND --help' says more.
-exit codes: 0 done, 1 a problem was found, 2 wrong usage, 130 interrupted
+'pyomo-csg COMMAND --help' describes a command.
+exit codes: 0 success, 1 a problem was found, 2 wrong usage, 130 interrupted
 """
 _CHECK = f"""\
 show the stages of a model, and every problem with it
 
 {_EXECUTES}
-The program of the model's own data is solved, too. With a table of pairs, its columns
-are checked against the model.
+The model is also solved with its own data. If you give a table of pairs, its columns are
+checked against the model.
 
 examples:
   pyomo-csg check model.py
@@ -54,20 +54,20 @@ A problem in SMPS files (.cor, .tim, .sto) is read, not executed.
 _SOLVE = """\
 solve a problem in SMPS files on all its scenarios, or on a sample of them
 
-Give one of the three files, with the other two beside it. If the problem has no more
-scenarios than --scenarios, all are taken, with their probabilities; otherwise that many
-are drawn.
+Give one of the three files; the other two must be beside it. If the problem has at most
+--scenarios scenarios, all are used with their probabilities; otherwise that many are
+drawn.
 
 examples:
   pyomo-csg solve lands.cor
   pyomo-csg solve ssn.cor --scenarios 200 --seed 1
 """
 _FIT = f"""\
-learn a policy from a table of contexts and what then happened
+fit a policy to a table of contexts and outcomes
 
 {_EXECUTES}
-The table has a column for each uncertain number, by its Pyomo name, such as demand[1];
-the others, or those named by --context, are the context.
+The table has a column for each uncertain number, by its Pyomo name, such as demand[1].
+The other columns, or those that you name with --context, are the context.
 {_TABLES}
 
 examples:
@@ -78,14 +78,14 @@ examples:
   pyomo-csg fit model.py history.csv --set rows=series --out policy.csg
   pyomo-csg fit model.py history.csv --seconds 600 --checkpoint run --out policy.csg
 
-After Ctrl-C, or a crash, the same command with the same --checkpoint goes on.
+After Ctrl-C or a crash, the same command with the same --checkpoint resumes the fit.
 """
 _DECIDE = f"""\
 decide for the contexts of a table
 
 {_EXECUTES}
 The policy's file holds numbers and text only. Without --model, the model is model.py in
-the folder of the policy. What comes out are the table's columns and one for each
+the folder of the policy. The result has the table's columns, and one column for each
 first-stage variable.
 {_TABLES}
 
@@ -93,80 +93,80 @@ examples:
   pyomo-csg decide policy.csg contexts.csv --out decisions.csv
   pyomo-csg decide policy.csg contexts.csv --model newsvendor.py > decisions.csv
 
-A context without a decision has empty cells; the exit code is then 1.
+A context without a decision has empty cells, and the exit code is then 1.
 """
 _EVALUATE = f"""\
-compare what policies' decisions cost on pairs that they have not seen
+compare the costs of policies' decisions on pairs that they were not fitted to
 
 {_EXECUTES}
-Beside the policies stand the expected-value decision, on a forecast of the mean outcome
-by a random forest, and the context-free decision, one for all contexts, on past
-outcomes. They learn from --history; without it from the table, each fifth of it from
-the other four. Differences are paired and have standard errors.
+Two baselines are added: the expected-value decision, on a random forest's forecast of the
+mean outcome, and the context-free decision, the same for all contexts, on past outcomes.
+They are fitted to --history; without it by five-fold cross-validation on the table.
+Differences are paired and have standard errors.
 
 examples:
   pyomo-csg evaluate policy.csg heldout.csv
   pyomo-csg evaluate k5.csg k20.csg heldout.csv --history history.csv --out costs.csv
 """
 _REPORT = f"""\
-write a page that shows a policy: one HTML file that needs nothing else
+write a page about a policy: one HTML file without external resources
 
 {_EXECUTES}
-With a table of pairs that were not learned from, the page shows scenarios over the data
-near them, and what decisions cost.
+If you give a table of pairs that the policy was not fitted to, the page also shows
+outcomes near each context, and the costs of decisions.
 
 examples:
   pyomo-csg report policy.csg heldout.csv --out report.html
   pyomo-csg report policy.csg
 """
 _DEMO = """\
-a story in under a minute: a newsvendor's model and history, fitted, judged and shown
+a tour in under a minute: fit, evaluate and report a policy for a newsvendor
 
 It writes its files to a new folder and prints every command that it runs, so that you
-can go on from there.
+can continue from there.
 
 examples:
   pyomo-csg demo
   pyomo-csg demo --folder somewhere
 """
 
-Command = Callable[[Any], int]
+Command = Callable[[argparse.Namespace], int]
 
 
 def parse_arguments(
     commands: Mapping[str, Command], arguments: Sequence[str] | None = None
 ) -> argparse.Namespace:
-    """Return what was asked for, with the ``command`` to be called with it.
+    """Return the parsed arguments, with the function to call as ``command``.
 
-    Options may stand before, between and after what has no name.
+    Options may stand before, between and after positional arguments.
     """
     parsers = _parsers()
-    asked = _chooser(parsers).parse_args(arguments)
-    one = parsers[asked.name]
-    one.set_defaults(command=commands[asked.name])
-    return one.parse_intermixed_args(asked.arguments)
+    chosen = _command_parser(parsers).parse_args(arguments)
+    parser = parsers[chosen.name]
+    parser.set_defaults(command=commands[chosen.name])
+    return parser.parse_intermixed_args(chosen.arguments)
 
 
-def _chooser(
+def _command_parser(
     parsers: Mapping[str, argparse.ArgumentParser],
 ) -> argparse.ArgumentParser:
-    """Return the parser that only finds out which command is meant."""
+    """Return the parser that only reads the name of the command."""
     lines = (
         f"  {name:10}{str(one.description).splitlines()[0]}"
         for name, one in parsers.items()
     )
     usage = f"{PROGRAM} [-h] [--version] COMMAND ..."
     text = _ALL.format(commands="\n".join(lines))
-    chooser = _parser(PROGRAM, text, usage=usage)
-    chooser.add_argument(
+    parser = _parser(PROGRAM, text, usage=usage)
+    parser.add_argument(
         "--version", action="version", version=f"{PROGRAM} {__version__}"
     )
-    unseen = argparse.SUPPRESS
-    chooser.add_argument("name", metavar="COMMAND", choices=parsers, help=unseen)
-    # Not subparsers: those take nothing without a name after an option.
-    rest = chooser.add_argument("arguments", nargs=argparse.REMAINDER, help=unseen)
+    hidden = argparse.SUPPRESS
+    parser.add_argument("name", metavar="COMMAND", choices=parsers, help=hidden)
+    # Not subparsers: these accept no positional arguments after an option.
+    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help=hidden)
     rest.required = False
-    return chooser
+    return parser
 
 
 def _parsers() -> dict[str, argparse.ArgumentParser]:
@@ -174,18 +174,20 @@ def _parsers() -> dict[str, argparse.ArgumentParser]:
     found: dict[str, argparse.ArgumentParser] = {}
 
     def add(name: str, text: str, *parents: argparse.ArgumentParser) -> Any:
-        found[name] = _parser(f"{PROGRAM} {name}", text, parents=[*parents, _every()])
+        found[name] = _parser(
+            f"{PROGRAM} {name}", text, parents=[*parents, _message_options()]
+        )
         return found[name]
 
-    _add_check(add("check", _CHECK, _model(), _annotation(), _solving()))
-    _add_solve(add("solve", _SOLVE, _solving()))
-    _add_fit(add("fit", _FIT, _model(), _annotation(), _solving()))
-    kept = _policy_model(), _annotation(), _solving()
-    _add_decide(add("decide", _DECIDE, *kept))
-    _add_evaluate(add("evaluate", _EVALUATE, *kept))
-    _add_report(add("report", _REPORT, *kept))
+    _add_check(add("check", _CHECK, _model(), _annotation(), _solver_options()))
+    _add_solve(add("solve", _SOLVE, _solver_options()))
+    _add_fit(add("fit", _FIT, _model(), _annotation(), _solver_options()))
+    shared = _policy_model(), _annotation(), _solver_options()
+    _add_decide(add("decide", _DECIDE, *shared))
+    _add_evaluate(add("evaluate", _EVALUATE, *shared))
+    _add_report(add("report", _REPORT, *shared))
     demo = add("demo", _DEMO)
-    demo.add_argument("--folder", default="csg-demo", help="a new one (%(default)s)")
+    demo.add_argument("--folder", default="csg-demo", help="new folder (%(default)s)")
     return found
 
 
@@ -200,13 +202,15 @@ def _parent() -> argparse.ArgumentParser:
     return argparse.ArgumentParser(add_help=False)
 
 
-def _every() -> argparse.ArgumentParser:
+def _message_options() -> argparse.ArgumentParser:
     parent = _parent()
-    group = parent.add_argument_group("what is told")
-    group.add_argument("--quiet", action="store_true", help="draw no progress bars")
-    group.add_argument("--verbose", action="store_true", help="tell each stage")
+    group = parent.add_argument_group("messages")
+    group.add_argument("--quiet", action="store_true", help="show no progress bars")
     group.add_argument(
-        "--debug", action="store_true", help="show the whole trace of an error"
+        "--verbose", action="store_true", help="log each stage of the fit"
+    )
+    group.add_argument(
+        "--debug", action="store_true", help="show the traceback of an error"
     )
     return parent
 
@@ -234,31 +238,31 @@ def _annotation() -> argparse.ArgumentParser:
         "--first-stage",
         action="append",
         metavar="NAME",
-        help="a variable that is decided now: its name, or a pattern such as 'order*'; "
-        "may be given again",
+        help="a first-stage variable: its name, or a pattern such as 'order*'; "
+        "can be repeated",
     )
     group.add_argument(
         "--uncertain",
         action="append",
         metavar="NAME",
-        help="a mutable Param that is not known yet, likewise",
+        help="an uncertain mutable Param: its name, or a pattern; can be repeated",
     )
     return parent
 
 
-def _solving() -> argparse.ArgumentParser:
+def _solver_options() -> argparse.ArgumentParser:
     parent = _parent()
     group = parent.add_argument_group("solving")
     group.add_argument("--solver", default="highs", help="(%(default)s)")
     group.add_argument("--workers", type=int, default=1, help="(%(default)s)")
     group.add_argument(
         "--option",
-        type=_setting,
+        type=_name_and_value,
         action="append",
         default=[],
         metavar="NAME=VALUE",
         dest="options",
-        help="of the solver, such as time_limit=10; may be given again",
+        help="an option of the solver, such as time_limit=10; can be repeated",
     )
     return parent
 
@@ -269,15 +273,15 @@ def _add_check(parser: Any) -> None:
     parser.add_argument(
         "--lp",
         metavar="FILE",
-        help="where to write the program of the model's own data, if it cannot be "
-        "solved, such as own.lp",
+        help="where to write the model with its own data if it cannot be solved, such as "
+        "own.lp",
     )
 
 
 def _add_solve(parser: Any) -> None:
-    parser.add_argument("model", help="a file of SMPS: .cor, .tim or .sto")
+    parser.add_argument("model", help="an SMPS file: .cor, .tim or .sto")
     parser.add_argument(
-        "--scenarios", type=int, default=1000, help="at most (%(default)s)"
+        "--scenarios", type=int, default=1000, help="largest number (%(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="(%(default)s)")
 
@@ -285,9 +289,12 @@ def _add_solve(parser: Any) -> None:
 def _add_fit(parser: Any) -> None:
     parser.add_argument("data", help="a table of pairs")
     parser.add_argument("--out", required=True, help="the policy's file")
-    group = parser.add_argument_group("learning")
+    group = parser.add_argument_group("fit")
     group.add_argument(
-        "--scenarios", type=_whole_or_auto, default=5, help="or auto (%(default)s)"
+        "--scenarios",
+        type=_whole_or_auto,
+        default=5,
+        help="a number, or auto (%(default)s)",
     )
     group.add_argument(
         "--method", choices=METHODS, default="auto", help="(%(default)s)"
@@ -296,13 +303,13 @@ def _add_fit(parser: Any) -> None:
         "--regularization",
         type=_number_or_text,
         default="auto",
-        help="lambda of static, dynamic and direct: a number, or text such as 0.1x",
+        help="lambda of static, dynamic and direct: a number, or a text such as 0.1x",
     )
     group.add_argument(
         "--context",
         action="append",
         metavar="COLUMN",
-        help="a column of the context; may be given again (all that are no outcomes)",
+        help="a column of the context; can be repeated (all columns without outcomes)",
     )
     group.add_argument(
         "--network", help="mlp, lstm, linear, constant or location-scale"
@@ -310,21 +317,21 @@ def _add_fit(parser: Any) -> None:
     group.add_argument("--seed", type=int, default=0, help="(%(default)s)")
     group.add_argument(
         "--set",
-        type=_setting,
+        type=_name_and_value,
         action="append",
         default=[],
         metavar="NAME=VALUE",
         dest="settings",
-        help="a setting of csg.FitConfig; may be given again",
+        help="a setting of csg.FitConfig; can be repeated",
     )
     group.add_argument(
         "--seconds",
         type=float,
         metavar="S",
-        help="when to stop learning, and to take the best so far",
+        help="stop training after this time, with the best policy so far",
     )
     group.add_argument(
-        "--checkpoint", metavar="FOLDER", help="keep finished stages, to go on from"
+        "--checkpoint", metavar="FOLDER", help="store finished stages, to resume from"
     )
 
 
@@ -339,21 +346,21 @@ def _add_decide(parser: Any) -> None:
 def _add_evaluate(parser: Any) -> None:
     parser.add_argument("policies", nargs="+", metavar="policy")
     parser.add_argument("data", help="a table of pairs")
-    parser.add_argument("--history", help="what the other decisions learn from")
-    parser.add_argument("--out", help="a table of the costs, pair by pair")
+    parser.add_argument("--history", help="pairs that the baselines are fitted to")
+    parser.add_argument("--out", help="a table of the costs of each pair")
 
 
 def _add_report(parser: Any) -> None:
     parser.add_argument("policy")
     parser.add_argument("data", nargs="?", help="a table of pairs")
-    parser.add_argument("--out", help="the page (that of the policy, ending in .html)")
+    parser.add_argument("--out", help="the page (the policy's path, ending in .html)")
 
 
 def _whole_or_auto(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 
-_whole_or_auto.__name__ = "number of scenarios"  # as argparse calls it in its errors
+_whole_or_auto.__name__ = "number of scenarios"  # its name in argparse's errors
 
 
 def _number_or_text(text: str) -> float | str:
@@ -363,7 +370,7 @@ def _number_or_text(text: str) -> float | str:
         return text
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def _name_and_value(text: str) -> tuple[str, Any]:
     """Return the name and value of a text such as 'folds=3'."""
     name, sign, value = text.partition("=")
     if not (name and sign):

@@ -1,4 +1,4 @@
-"""Out-of-sample costs of policies on observed rows, beside two simple baselines."""
+"""Costs of policies on held-out pairs, beside two simple baselines."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def compare(
     >>> list(compared.costs), len(compared.costs)
     (['mine', 'expected value', 'context-free'], 20)
     """
-    rows = {name: pairs_for(policy, data) for name, policy in policies.items()}
+    rows = {name: read_pairs(policy, data) for name, policy in policies.items()}
     first, held_out = next(iter(policies.values())), next(iter(rows.values()))
     decisions = {
         name: policy.decide(
@@ -113,7 +113,7 @@ def compare(
         ).to_numpy()
         for name, policy in policies.items()
     }
-    past = None if history is None else pairs_for(first, history)
+    past = None if history is None else read_pairs(first, history)
     decisions.update(_baseline_decisions(first.oracle, held_out, past))
     return Comparison(
         pd.DataFrame(
@@ -123,16 +123,6 @@ def compare(
             }
         )
     )
-
-
-def pairs_for(policy: Decider, data: Any) -> History:
-    """Return rows whose contexts the policy can read, or raise a DataError."""
-    names = None if policy.context_names is None else list(policy.context_names)
-    first = data[0] if isinstance(data, tuple) and data else data
-    has_frame = any(isinstance(part, pd.DataFrame) for part in (data, first))
-    pairs = read_history(policy.two_stage, data, names if has_frame else None)
-    read_contexts(pairs.contexts, policy.context_shape, policy.context_names)
-    return pairs
 
 
 def _baseline_decisions(
@@ -166,3 +156,49 @@ def _splits(
     )
     for train, rows in folds.split(everything):
         yield History(held_out.contexts[train], held_out.outcomes[train]), rows
+
+
+def read_pairs(policy: Decider, data: Any) -> History:
+    """Return data as arrays, or raise a DataError if they do not fit the policy."""
+    check_decider("policy", policy)
+    names = None if policy.context_names is None else list(policy.context_names)
+    first = data[0] if isinstance(data, tuple) and data else data
+    has_frame = any(isinstance(part, pd.DataFrame) for part in (data, first))
+    pairs = read_history(policy.two_stage, data, names if has_frame else None)
+    read_contexts(pairs.contexts, policy.context_shape, policy.context_names)
+    return pairs
+
+
+def check_decider(argument: str, policy: Any) -> None:
+    """Raise a DataError if an argument is neither a policy nor a baseline."""
+    if not isinstance(policy, Decider):
+        found = f"{argument} is a {type(policy).__name__}"
+        remedy = "give a csg.Policy or a baseline"
+        raise DataError("There is no policy to evaluate", [f"{found}; {remedy}"])
+
+
+def split_halves(pairs: History, seed: int) -> tuple[History, np.ndarray]:
+    """Return half of the pairs, and the rows of the other half.
+
+    The split is random; panels are split by time.
+    """
+    order = np.arange(len(pairs))
+    if not pairs.has_panels:
+        order = np.random.default_rng(seed).permutation(order)
+    middle = len(order) // 2
+    return select_pairs(pairs, order[:middle]), order[middle:]
+
+
+def select_pairs(pairs: History, rows: np.ndarray) -> History:
+    """Return some rows of the pairs."""
+    return History(pairs.contexts[rows], pairs.outcomes[rows], pairs.context_names)
+
+
+def policy_costs(
+    policy: Decider, pairs: History, evaluator: Decider | None = None
+) -> np.ndarray:
+    """Return the costs (n,) of a policy's decisions, by its model or another policy's."""
+    owner = evaluator or policy
+    names = [v.name for v in owner.two_stage.first_stage_variables]
+    decisions = policy.decide(pairs.contexts, progress=False)[names].to_numpy()
+    return owner.oracle.cost(decisions, pairs.outcomes, progress=False)

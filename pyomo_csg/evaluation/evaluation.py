@@ -10,7 +10,13 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.evaluation import gap_plots, tables
+from pyomo_csg.evaluation import tables
+from pyomo_csg.evaluation.reference import (
+    TIE,
+    join_references,
+    proven_gap,
+    relative_difference,
+)
 from pyomo_csg.evaluation.statistics import (
     Statistic,
     bootstrap_interval,
@@ -93,7 +99,7 @@ class Evaluation:
         ``digest`` identifies the distribution.
         """
         table = self._reference.copy()
-        table.insert(2, "gap", tables.proven_gap(table))
+        table.insert(2, "gap", proven_gap(table))
         return table
 
     @property
@@ -126,9 +132,7 @@ class Evaluation:
                 ["there is no reference; evaluate with reference='2sp'"],
             )
         value = self._reference["value"]
-        return self.costs.apply(
-            lambda cost: tables.relative_difference(cost - value, value)
-        )
+        return self.costs.apply(lambda cost: relative_difference(cost - value, value))
 
     @property
     def failures(self) -> pd.DataFrame:
@@ -210,7 +214,7 @@ class Evaluation:
         }
         return pd.DataFrame(found, index=self._names)
 
-    def wins(self, tolerance: float = tables.TIE) -> pd.Series:
+    def wins(self, tolerance: float = TIE) -> pd.Series:
         """Return the fraction of its cases in which each policy has the lowest cost.
 
         Ties are split: two equal costs are half a win each. A case without a cost is not
@@ -271,7 +275,7 @@ class Evaluation:
         parts = list(evaluations) if isinstance(evaluations, Iterable) else []
         tables.check_joinable(parts)
         records = pd.concat([one._records for one in parts])
-        return cls(records, tables.join_references([one._reference for one in parts]))
+        return cls(records, join_references([one._reference for one in parts]))
 
     def plot_cdf(
         self, path: Path | None = None, ax: Axes | None = None, floor: float = 1e-6
@@ -292,8 +296,8 @@ class Evaluation:
         matplotlib Axes
         """
         if not self.has_reference:
-            return gap_plots.plot_costs(self.costs, self._case_counts, path, ax)
-        return gap_plots.plot_gaps(self.gaps, self._case_counts, path, ax, floor)
+            return tables.plot_costs(self.costs, self._case_counts, path, ax)
+        return tables.plot_gaps(self.gaps, self._case_counts, path, ax, floor)
 
     def to_markdown(self, path: Path | None = None) -> str:
         """Return the table and its remarks in Markdown, and write it if there is a path."""

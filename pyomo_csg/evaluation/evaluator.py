@@ -1,12 +1,12 @@
-"""csg.evaluate: run policies on the same cases, and compute the best known cost of each."""
+"""csg.evaluate: run policies on the same cases, and measure the costs of their decisions."""
 
 from __future__ import annotations
 
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,15 +17,19 @@ from pyomo.core.base.block import BlockData
 from pyomo_csg.errors import DataError, SolveError
 from pyomo_csg.evaluation.cases import Case, check_options, read_cases, select_model
 from pyomo_csg.evaluation.evaluation import Evaluation
-from pyomo_csg.evaluation.program_cache import FullProgram, ProgramCache
-from pyomo_csg.evaluation.tables import (
+from pyomo_csg.evaluation.reference import (
     FULL_PROGRAM,
-    GIVEN,
+    USER_VALUES,
+    FullProgram,
+    ProgramCache,
+    expected_cost,
     improve_reference,
-    low_cost_warnings,
+    reference_table,
+    solve_full_programs,
 )
+from pyomo_csg.evaluation.tables import low_cost_warnings
 from pyomo_csg.progress_bars import progress_bar
-from pyomo_csg.solve import Oracle, Solution
+from pyomo_csg.solve import Oracle
 from pyomo_csg.stages.inputs import decision_vector
 from pyomo_csg.transform.transformations import check_feasible
 
@@ -111,7 +115,7 @@ def evaluate(
     if reference is None:
         programs, source = [FullProgram() for _ in read], ""
     elif values is not None:
-        programs, source = [FullProgram(float(value)) for value in values], GIVEN
+        programs, source = [FullProgram(float(value)) for value in values], USER_VALUES
     else:
         settings = {"solver": solver, "options": dict(options or {})}
         programs = solve_full_programs(
@@ -123,26 +127,13 @@ def evaluate(
             progress,
         )
         source = FULL_PROGRAM
-    table = _reference_table(programs, source, read, trial)
+    table = reference_table(programs, source, read, trial)
     if source == FULL_PROGRAM:
         table = improve_reference(table, records)
     evaluation = Evaluation(records, table)
     for warning in low_cost_warnings(evaluation, tolerance):
         logger.warning("%s", warning)
     return evaluation
-
-
-def _reference_table(
-    programs: Sequence[FullProgram], source: str, cases: Sequence[Case], trial: Any
-) -> pd.DataFrame:
-    """Return the reference by trial and case."""
-    keys = pd.MultiIndex.from_product(
-        [[trial], range(len(cases))], names=["trial", "case"]
-    )
-    columns = ("value", "bound", "seconds", "status")
-    parts = {name: [getattr(one, name) for one in programs] for name in columns}
-    digests = [case.digest() for case in cases]
-    return pd.DataFrame(parts, index=keys).assign(source=source, digest=digests)
 
 
 @dataclass(frozen=True)
@@ -177,16 +168,16 @@ def run_policies(
     progress: bool,
 ) -> pd.DataFrame:
     """Return the records of all policies in all cases, by trial, case and policy."""
-    rows = {}
+    rows: dict[tuple[Any, int, str], Record] = {}
     total = len(policies) * len(cases)
     with progress_bar("decisions", total, "decisions", progress) as bar:
         for name, policy in policies.items():
             for i, case in enumerate(cases):
-                rows[trial, i, name] = asdict(_run_policy(policy, case, i, exact))
+                rows[trial, i, name] = _run_policy(policy, case, i, exact)
                 bar.update()
             _warn_failures(name, [rows[trial, i, name] for i in range(len(cases))])
     keys = pd.MultiIndex.from_tuples(rows, names=["trial", "case", "policy"])
-    return pd.DataFrame(list(rows.values()), index=keys)
+    return pd.DataFrame([asdict(row) for row in rows.values()], index=keys)
 
 
 def _run_policy(policy: Any, case: Case, number: int, exact: Oracle) -> Record:
@@ -202,7 +193,7 @@ def _run_policy(policy: Any, case: Case, number: int, exact: Oracle) -> Record:
         check_feasible(exact.two_stage, vector.tolist())
     except DataError as error:
         return replace(record, failure="; ".join(error.problems))
-    cost = _expected_cost(exact, vector, case)
+    cost = expected_cost(exact, vector, case)
     if np.isnan(cost):
         failures = exact.failures
         found = f"{len(failures)} of {len(case.outcomes)} outcomes"
@@ -224,14 +215,8 @@ def _timed_decision(policy: Any, context: Any) -> tuple[Any, Record]:
     return decision, Record(np.nan, seconds, in_oracle, in_solver)
 
 
-def _expected_cost(exact: Oracle, decision: np.ndarray, case: Case) -> float:
-    """Return the expected cost of a decision (s,); NaN if an outcome has no recourse."""
-    costs = exact.cost(decision, case.outcomes, on_error="record", progress=False)
-    return float(case.weights @ costs)
-
-
-def _warn_failures(name: str, rows: list[dict[str, Any]]) -> None:
-    failed = [i for i, row in enumerate(rows) if row["failure"]]
+def _warn_failures(name: str, rows: list[Record]) -> None:
+    failed = [i for i, row in enumerate(rows) if row.failure]
     if failed:
         logger.warning(
             "policy '%s' has no cost in %d of %d cases; the first is case %d: %s",
@@ -239,67 +224,5 @@ def _warn_failures(name: str, rows: list[dict[str, Any]]) -> None:
             len(failed),
             len(rows),
             failed[0],
-            rows[failed[0]]["failure"],
+            rows[failed[0]].failure,
         )
-
-
-def solve_full_programs(
-    oracle: Oracle,
-    exact: Oracle,
-    cases: Sequence[Case],
-    cache: ProgramCache,
-    workers: int,
-    progress: bool,
-) -> list[FullProgram]:
-    """Return the full program of each case, from the cache or solved by ``oracle``.
-
-    ``exact`` has no solver options, and evaluates their decisions like the policies'.
-    """
-    known = {i: full for i, case in enumerate(cases) if (full := cache.read(case))}
-    missing = [i for i in range(len(cases)) if i not in known]
-    with progress_bar("full programs", len(missing), "programs", progress) as bar:
-        for i, solved in _each(
-            lambda i: _timed_solve(oracle, cases[i]), missing, workers
-        ):
-            known[i] = _full_program(exact, cases[i], *solved)
-            cache.write(cases[i], known[i])
-            bar.update()
-    return [known[i] for i in range(len(cases))]
-
-
-def _timed_solve(oracle: Oracle, case: Case) -> tuple[Solution, float]:
-    start = time.perf_counter()
-    solution = oracle.solve(
-        case.outcomes, case.weights, on_error="record", progress=False
-    )
-    return solution, time.perf_counter() - start
-
-
-def _full_program(
-    exact: Oracle, case: Case, solution: Solution, seconds: float
-) -> FullProgram:
-    sense = int(exact.two_stage.sense)
-    value = sense * solution.value
-    if np.isfinite(solution.decision).all():
-        # Evaluated like a policy's decision, so that the same decision has no gap.
-        cost = _expected_cost(exact, solution.decision, case)
-        value = value if np.isnan(cost) else cost
-    bound, decision = sense * solution.bound, solution.decision.tolist()
-    return FullProgram(value, bound, seconds, str(solution.status), decision)
-
-
-def _each(
-    function: Callable[[int], Any], numbers: Sequence[int], workers: int
-) -> Iterator[tuple[int, Any]]:
-    """Yield each number with its result, as results arrive."""
-    if workers == 1:
-        yield from ((i, function(i)) for i in numbers)
-        return
-    # These threads wait for the oracle's workers, or are the workers themselves.
-    pool = ThreadPoolExecutor(workers)
-    try:
-        futures = {pool.submit(function, i): i for i in numbers}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)

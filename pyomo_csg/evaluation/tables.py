@@ -1,4 +1,4 @@
-"""The reference of an evaluation, its remarks, and its tables in text, Markdown, LaTeX, CSV."""
+"""How an evaluation is shown: remarks, tables in text, Markdown, LaTeX and CSV, plots."""
 
 from __future__ import annotations
 
@@ -6,24 +6,31 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.evaluation.reference import (
+    CASE_KEYS,
+    FULL_PROGRAM,
+    POLICY,
+    USER_VALUES,
+    relative_difference,
+)
+from pyomo_csg.plotting import axes_or_new, new_figure, save_figure
 from pyomo_csg.storage import readable_path, write_user_file
 from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from pyomo_csg.evaluation.evaluation import Evaluation
 
-FULL_PROGRAM, GIVEN, POLICY = "full program", "given", "policy "  # sources of values
-TIE = 1e-9  # relative difference of costs that count as equal
-TOLERANCE = 1e-6
-_CASE_KEYS = ["trial", "case"]
+_TOLERANCE = 1e-6  # relative; larger differences are worth a remark
 _LIMITS = {"value": "the reference", "bound": "the proven bound"}
-_KEYS = [*_CASE_KEYS, "policy"]
+_KEYS = [*CASE_KEYS, "policy"]
 _RECORDS = {
     "cost": float,
     "seconds": float,
@@ -47,49 +54,12 @@ _SPECIAL = {char: f"\\{char}" for char in "&%$#_{}"} | {
 }
 
 
-def relative_difference(difference: pd.Series, value: pd.Series) -> pd.Series:
-    """Return difference / abs(value), 0 where the difference is 0."""
-    return (difference / value.abs()).mask(difference == 0, 0.0)
-
-
-def proven_gap(reference: pd.DataFrame) -> pd.Series:
-    """Return the relative gap between the value and the proven bound."""
-    value = reference["value"]
-    return relative_difference((value - reference["bound"]).clip(lower=0.0), value)
-
-
-def improve_reference(reference: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
-    """Return the reference, with a policy's cost where that beats the full program's.
-
-    This happens if a limit stopped the full program. ``source`` names the policy.
-    """
-    costs = records["cost"].dropna()
-    if costs.empty:
-        return reference
-    groups, value = costs.groupby(_CASE_KEYS, sort=False), reference["value"]
-    least = groups.min().reindex(reference.index)
-    winner = groups.idxmin().reindex(reference.index)
-    beaten = least.notna() & ~(least >= value - TIE * value.abs())
-    source = reference["source"].copy()
-    source[beaten] = [f"{POLICY}{policy}" for _, _, policy in winner[beaten]]
-    return reference.assign(value=np.fmin(value, least), source=source)
-
-
-def join_references(references: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return one reference, with the best value and bound of each case."""
-    table = pd.concat(references)
-    ranked = table.sort_values("value", kind="stable")
-    best = ranked.groupby(_CASE_KEYS, sort=False).first()
-    bound = table.groupby(_CASE_KEYS, sort=False)["bound"].max()
-    return best.assign(bound=bound).reindex(table.index.unique())
-
-
 def remarks(evaluation: Evaluation) -> list[str]:
     """Return notes on the reference, how far it is proven, and missing costs."""
     return [
         *_reference_remarks(evaluation),
         *_failure_remarks(evaluation),
-        *low_cost_warnings(evaluation, TOLERANCE),
+        *low_cost_warnings(evaluation, _TOLERANCE),
     ]
 
 
@@ -98,7 +68,7 @@ def low_cost_warnings(evaluation: Evaluation, tolerance: float) -> list[str]:
     if not evaluation.has_reference:
         return []
     limits = evaluation.reference[["value", "bound"]]
-    table = evaluation.records.join(limits, on=_CASE_KEYS)
+    table = evaluation.records.join(limits, on=CASE_KEYS)
     found = []
     for column, words in _LIMITS.items():
         limit = table[column]
@@ -119,11 +89,11 @@ def _reference_remarks(evaluation: Evaluation) -> list[str]:
     source, gap = reference["source"], reference["gap"]
     if not evaluation.has_reference:
         return ["costs, lower is better; there is no reference"]
-    if (source == GIVEN).all():
+    if (source == USER_VALUES).all():
         return ["gaps to given values, for which nothing is proven"]
-    count, closed = len(gap), int((gap <= TOLERANCE).sum())
+    count, closed = len(gap), int((gap <= _TOLERANCE).sum())
     words = f"gaps to the {FULL_PROGRAM}, proven optimal in {closed} of {count} cases"
-    known = gap[np.isfinite(gap) & (gap > TOLERANCE)]
+    known = gap[np.isfinite(gap) & (gap > _TOLERANCE)]
     if len(known):
         words += (
             f", in {len(known)} to within {known.median():.2%} in the median and "
@@ -250,7 +220,7 @@ def write_csv(
 ) -> None:
     """Write an evaluation, with its gaps."""
     known = reference.rename(columns={"seconds": "full_seconds"})
-    table = records.join(known, on=_CASE_KEYS)
+    table = records.join(known, on=CASE_KEYS)
     table["gap"] = relative_difference(table["cost"] - table["value"], table["value"])
     first = ["cost", "gap", "value", "bound", "seconds"]
     others = [name for name in (*_RECORDS, *_REFERENCE) if name not in first]
@@ -275,7 +245,7 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
         raise DataError(f"'{path}' is not an evaluation", [found]) from None
     table["trial"] = table["trial"].map(_read_trial)
     records = table.set_index(_KEYS)[list(_RECORDS)]
-    by_case = table.drop_duplicates(_CASE_KEYS).set_index(_CASE_KEYS)
+    by_case = table.drop_duplicates(CASE_KEYS).set_index(CASE_KEYS)
     known = by_case[list(_REFERENCE)].rename(columns={"full_seconds": "seconds"})
     return records, known
 
@@ -303,7 +273,7 @@ def check_joinable(evaluations: Sequence[Evaluation]) -> None:
             f"{case} of trial {trial}; give each evaluation another trial="
         )
     digests = pd.concat([one.reference["digest"] for one in evaluations])
-    distinct = digests.groupby(_CASE_KEYS, sort=False).nunique()
+    distinct = digests.groupby(CASE_KEYS, sort=False).nunique()
     if (distinct > 1).any():
         trial, case = distinct.index[distinct > 1][0]
         problems.add(
@@ -311,3 +281,63 @@ def check_joinable(evaluations: Sequence[Evaluation]) -> None:
             "another trial="
         )
     problems.raise_any()
+
+
+_STYLES = ("-", "--", ":", "-.")
+_COLORS = 10  # of matplotlib's cycle, before the line style changes
+
+
+def plot_gaps(
+    gaps: pd.DataFrame,
+    counts: pd.Series,
+    path: str | os.PathLike[str] | None,
+    ax: Any,
+    floor: float,
+) -> Axes:
+    """Plot the distribution of each policy's gaps, on a logarithmic scale.
+
+    ``counts`` has the number of cases of each policy. Cases without a gap keep its curve
+    below 1.
+    """
+    problems = Problems("Cannot draw")
+    problems.check_positive(floor=floor)
+    problems.raise_any()
+    low = int((gaps <= floor).to_numpy().sum())
+    label = r"$\log_{10}$ of the optimality gap"
+    if low:
+        label += f" ({low} gaps of at most {floor:g} shown at {floor:g})"
+    return _plot(np.log10(gaps.clip(lower=floor)), label, counts, path, ax)
+
+
+def plot_costs(
+    costs: pd.DataFrame,
+    counts: pd.Series,
+    path: str | os.PathLike[str] | None,
+    ax: Any,
+) -> Axes:
+    """Plot the distribution of each policy's costs."""
+    return _plot(costs, "cost", counts, path, ax)
+
+
+def _plot(
+    values: pd.DataFrame,
+    label: str,
+    counts: pd.Series,
+    path: str | os.PathLike[str] | None,
+    ax: Any,
+) -> Axes:
+    ax = axes_or_new(ax, lambda: new_figure(6.4, 4.2).add_subplot())
+    for number, policy in enumerate(values.columns):
+        found = np.sort(values[policy].dropna().to_numpy())
+        x = np.concatenate([found[:1], found])
+        style = _STYLES[number // _COLORS % len(_STYLES)]
+        fraction = np.arange(len(x)) / counts[policy]
+        ax.step(x, fraction, where="post", linestyle=style, label=policy)
+    ax.set_xlabel(label)
+    ax.set_ylabel("fraction of cases")
+    ax.set_ylim(0, 1.02)
+    ax.grid(alpha=0.3)
+    ax.legend(fontsize="small")
+    if path is not None:
+        save_figure(ax.figure, path, dpi=150)
+    return ax

@@ -1,7 +1,13 @@
 """How good a policy is, and with what confidence: certificates, diagnostics and bounds."""
 
-from pyomo_csg.guarantees.ambiguity import Ambiguity, ambiguity
 from pyomo_csg.guarantees.certificate import Certificate, certify
+from pyomo_csg.guarantees.diagnostics import (
+    Ambiguity,
+    Values,
+    ambiguity,
+    conditional_values,
+    values,
+)
 from pyomo_csg.guarantees.gap import Gap, optimality_gap
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.guarantees.paper.constants import (
@@ -16,7 +22,6 @@ from pyomo_csg.guarantees.paper.theorems import (
     mmd_bound,
     task_bound,
 )
-from pyomo_csg.guarantees.value_of_information import Values, conditional_values, values
 from pyomo_csg.learn.distributions.distances import (
     JointMMD,
     joint_mmd,

@@ -11,13 +11,13 @@ import numpy as np
 from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.guarantees.gap import NEIGHBOURS, PERFECT, Gap, estimate_gap
-from pyomo_csg.guarantees.holdout import (
-    decision_costs,
+from pyomo_csg.evaluation.comparison import (
+    policy_costs,
     read_pairs,
     select_pairs,
     split_halves,
 )
+from pyomo_csg.guarantees.gap import NEIGHBORHOODS, PERFECT, Gap, estimate_gap
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.history import History
 from pyomo_csg.validation import Problems, is_number
@@ -213,14 +213,14 @@ def certify(
     _check_arguments(delta, cost_range, pairs, seed)
     width = None if cost_range is None else float(cost_range[1] - cost_range[0])
     baselines, rows = _baselines(policy, pairs, against, history, seed)
-    costs = decision_costs(policy, pairs)
+    costs = policy_costs(policy, pairs)
     baseline_costs = {
-        name: decision_costs(baseline, select_pairs(pairs, rows), policy)
+        name: policy_costs(baseline, select_pairs(pairs, rows), policy)
         for name, baseline in baselines.items()
     }
     for found in (costs, *baseline_costs.values()):
         _check_costs(found, cost_range)
-    kinds = (PERFECT, NEIGHBOURS) if gaps else ()
+    kinds = (PERFECT, NEIGHBORHOODS) if gaps else ()
     share = delta / (1 + 2 * len(baselines) + len(kinds))  # Bonferroni: one per bound
     return Certificate(
         policy.two_stage.model.name or "",

@@ -1,4 +1,4 @@
-"""Upper bounds on the optimality gap of a policy, from held-out pairs alone.
+"""Upper bounds on the optimality gap of a policy, from held-out pairs.
 
 They use the multiple replications of Mak, Morton and Wood (1999): in expectation the
 optimum on a few outcomes costs no more than any decision made before them. So a policy's
@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.decisions.decider import Decider
-from pyomo_csg.guarantees.holdout import decision_costs, read_pairs
+from pyomo_csg.evaluation.comparison import policy_costs, read_pairs
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.distributions.samplers import context_features
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.validation import Problems, is_one_of, is_whole
 
-PERFECT, NEIGHBOURS, CONTEXT_FREE = REFERENCES = (
+PERFECT, NEIGHBORHOODS, CONTEXT_FREE = REFERENCES = (
     "perfect information",
     "neighbourhoods",
     "context-free",
@@ -56,7 +56,7 @@ class Gap:
         It is an estimate for neighborhoods: their contexts differ, so the best policy may
         cost less than the best single decision for a whole group.
         """
-        return self.rival != NEIGHBOURS
+        return self.rival != NEIGHBORHOODS
 
 
 def optimality_gap(
@@ -119,7 +119,7 @@ def optimality_gap(
     if size is not None and not (is_whole(size) and 1 <= size <= most):
         problems.add(f"size is {size!r}; give a whole number from 1 to {most}")
     problems.raise_any()
-    costs = decision_costs(policy, pairs)
+    costs = policy_costs(policy, pairs)
     return estimate_gap(policy, pairs, costs, rival, delta, size, width, seed)
 
 
@@ -149,7 +149,7 @@ def _group_rows(pairs: History, size: int, reference: str, seed: int) -> np.ndar
     """Return the rows of the groups (groups, size); a few rows may be left over."""
     count = len(pairs) // size
     order = np.random.default_rng(seed).permutation(len(pairs))[: count * size]
-    if reference == NEIGHBOURS:
+    if reference == NEIGHBORHOODS:
         features = context_features(pairs.contexts)
         order = _kd_order(features / standard_spread(features), order, count)
     return order.reshape(count, size)

@@ -18,12 +18,15 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.decisions.decider import LearnedDecider
-from pyomo_csg.evaluation.comparison import compare, pairs_for
+from pyomo_csg.evaluation.comparison import compare, read_pairs
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.history import History
-from pyomo_csg.report.contexts import ContextExample, example_contexts
 from pyomo_csg.report.fit_summary import fit_summary
-from pyomo_csg.report.policy_plots import training_curves
+from pyomo_csg.report.policy_plots import (
+    ContextExample,
+    example_contexts,
+    training_curves,
+)
 from pyomo_csg.storage import write_user_file
 
 _SCRIPTS = ("charts.js", "panels.js", "page.js")
@@ -61,7 +64,7 @@ def _read_asset(name: str) -> str:
 def page_content(policy: LearnedDecider, data: Any = None) -> dict[str, Any]:
     """Return the data and texts that the page's script shows, in JSON's types."""
     with _each_warning_once(policy):
-        pairs = None if data is None else pairs_for(policy, data)
+        pairs = None if data is None else read_pairs(policy, data)
         examples = example_contexts(policy, pairs)
         # Costs come first: their one warning covers all pairs.
         costs = None if data is None else _costs(policy, data)
@@ -72,7 +75,7 @@ def page_content(policy: LearnedDecider, data: Any = None) -> dict[str, Any]:
                 "sense": str(policy.two_stage.sense),
                 "lead": _lead(policy),
                 "facts": _facts(policy),
-                "contest": {
+                "selection": {
                     "chosen": summary.get("chosen"),
                     "verdict": _verdict(summary),
                     "candidates": summary.get("candidates", []),

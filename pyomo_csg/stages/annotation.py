@@ -72,10 +72,10 @@ def annotate(
     params, found = select_data(model, uncertain_params, Param, "uncertain_params")
     problems.add(*found)
     for name in (FIRST_STAGE, UNCERTAIN):
-        taken = model.component(name)
-        if taken is not None and taken.ctype is not Suffix:
+        existing = model.component(name)
+        if existing is not None and existing.ctype is not Suffix:
             problems.add(
-                f"'{name}' is the name of a {taken.ctype.__name__} of the model, but "
+                f"'{name}' is the name of a {existing.ctype.__name__} of the model, but "
                 "the annotation is stored under that name; rename it"
             )
     problems.raise_any()
@@ -84,7 +84,7 @@ def annotate(
 
 
 def read_annotation(model: BlockData, name: str) -> list[ComponentData] | None:
-    """Return the data that one of the two Suffixes lists, in order; None without it."""
+    """Return the data in one of the two Suffixes, in order; None if it is missing."""
     suffix = model.component(name)
     if suffix is None or suffix.ctype is not Suffix:
         return None
@@ -113,25 +113,25 @@ def check_constructed(model: Any) -> None:
         raise AnnotationError(f"'{model.name}' holds no data yet", [remedy])
 
 
-def _store(model: BlockData, name: str, listed: list[ComponentData]) -> None:
+def _store(model: BlockData, name: str, members: list[ComponentData]) -> None:
     if model.component(name) is not None:
         model.del_component(name)
     suffix = Suffix(direction=Suffix.LOCAL)
     model.add_component(name, suffix)
-    for position, data in enumerate(listed):
+    for position, data in enumerate(members):
         suffix[data] = position
 
 
 def select_data(
-    model: BlockData, given: Any, ctype: type, argument: str
+    model: BlockData, items: Any, ctype: type, argument: str
 ) -> tuple[list[ComponentBase], list[str]]:
     """Return the Var or Param data that an argument names, in order, and the problems."""
     chosen, problems = ComponentSet(), []
-    for item in flatten(given):
+    for item in flatten(items):
         for found in _resolve(model, item, argument):
             if isinstance(found, str):
                 problems.append(found)
-            elif problem := _why_not_usable(model, found, ctype, argument):
+            elif problem := _usage_problem(model, found, ctype, argument):
                 problems.append(problem)
             else:
                 chosen.update(_members(found))
@@ -142,13 +142,13 @@ def select_data(
     return list(chosen), problems
 
 
-def flatten(given: Any) -> Iterator[Any]:
+def flatten(items: Any) -> Iterator[Any]:
     """Yield the items of nested lists, tuples, sets and generators."""
     single = (str, ComponentBase, IndexedComponent_slice)
-    if isinstance(given, single) or not isinstance(given, Iterable):
-        yield given
+    if isinstance(items, single) or not isinstance(items, Iterable):
+        yield items
     else:
-        for item in given:
+        for item in items:
             yield from flatten(item)
 
 
@@ -199,7 +199,7 @@ def _resolve_name(model: BlockData, name: str, argument: str) -> Iterator[Any]:
     try:
         found = ComponentUID(name).find_component_on(model)
     except (ValueError, TypeError, AttributeError, KeyError, AssertionError, OSError):
-        found = None  # Pyomo raises each of these for some text that is no name
+        found = None  # Pyomo raises each of these for some text that is not a name
     if isinstance(found, (IndexedComponent_slice, ComponentBase)):
         yield from _resolve(model, found, argument)
     else:
@@ -209,7 +209,7 @@ def _resolve_name(model: BlockData, name: str, argument: str) -> Iterator[Any]:
         yield f"{argument}: the model has no component '{name}'; {hint}"
 
 
-def _why_not_usable(
+def _usage_problem(
     model: BlockData, found: ComponentBase, ctype: type, argument: str
 ) -> str | None:
     """Return why a component cannot be annotated, or None if it can."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyomo_csg.stages.two_stage import TwoStageModel
 
 _MAX_PROBLEMS = 10  # listed for one argument
-_WEIGHT_TOLERANCE = 1e-6
-_INTEGER_TOLERANCE = 1e-5
+_WEIGHT_TOLERANCE = 1e-6  # of their sum: weights may be rounded; they are normalized
+_INTEGER_TOLERANCE = 1e-5  # solvers return integers to about 1e-6
 _INFINITY = 1e20  # HiGHS, Gurobi and CPLEX treat this and more as infinite
 _BAD_WEIGHTS = "The weights do not fit the scenarios"
 
@@ -77,7 +77,7 @@ def decision_vector(two_stage: TwoStageModel, decision: Any) -> np.ndarray:
     """Return one decision as an array (s,), with integer variables rounded."""
     subject = f"The decision does not fit '{two_stage.model.name}'"
     vector = _vector(decision, _names(two_stage.first_stage_variables), subject)
-    _raise_any(subject, _round_decisions(two_stage, vector[None, :], one=True))
+    _raise_any(subject, _round_decisions(two_stage, vector[None, :], is_single=True))
     return vector
 
 
@@ -181,8 +181,8 @@ def find_invalid(
 def valid_interval(component: Any) -> tuple[float, float]:
     """Return an open interval of values that a Param can have.
 
-    Both ends are NaN where every value must be looked at: the domain is not an interval,
-    or the Param has a validate= function.
+    Both ends are NaN if every value must be checked: the domain is not an interval, or the
+    Param has a validate= function.
     """
     domain = component.domain
     low, high, step = domain.get_interval()
@@ -272,12 +272,12 @@ def _select_columns(values: Any, names: list[str], subject: str) -> Any:
 
 
 def _check_names(
-    given: Collection[str], names: list[str], subject: str, what: str
+    found: Collection[str], names: list[str], subject: str, what: str
 ) -> None:
     problems = []
-    if missing := [name for name in names if name not in given]:
+    if missing := [name for name in names if name not in found]:
         problems.append(f"no {what} for {shortlist(missing)}; add it")
-    if unknown := [name for name in given if name not in names]:
+    if unknown := [name for name in found if name not in names]:
         problems.append(
             f"the {what} {shortlist(unknown)} is not among {shortlist(names)}; drop it"
         )
@@ -299,7 +299,7 @@ def _check_domains(two_stage: TwoStageModel, array: np.ndarray, subject: str) ->
 
 
 def _round_decisions(
-    two_stage: TwoStageModel, array: np.ndarray, one: bool = False
+    two_stage: TwoStageModel, array: np.ndarray, is_single: bool = False
 ) -> list[str]:
     """Round integer variables of decisions (n, s) in place; return the problems found.
 
@@ -312,7 +312,7 @@ def _round_decisions(
         finite = np.abs(column) < _INFINITY
         rounded = target = column
         reason = ""
-        if v.fixed and not one:
+        if v.fixed and not is_single:
             target = np.full(len(column), v.value)
             reason = f"but it is fixed at {v.value:g}"
         elif not v.is_continuous():
@@ -321,7 +321,7 @@ def _round_decisions(
         off = np.zeros(len(column), bool)
         off[finite] = np.abs(column[finite] - target[finite]) > _INTEGER_TOLERANCE
         for i in np.flatnonzero(off | ~finite):
-            where = f"'{v.name}'" + ("" if one else f" in case {i}")
+            where = f"'{v.name}'" + ("" if is_single else f" in case {i}")
             if off[i]:
                 rejected.append(f"{where} is {column[i]:g}, {reason}")
             else:
@@ -331,7 +331,7 @@ def _round_decisions(
 
 
 def _size_problem(x: float) -> str:
-    """Return why solvers cannot use a number; an empty text if they can."""
+    """Return why solvers cannot use a number, or an empty text."""
     if not np.isfinite(x):
         return "; give a finite number"
     if abs(x) >= _INFINITY:

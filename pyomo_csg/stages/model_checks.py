@@ -1,11 +1,11 @@
-"""The checks of an annotated model; each problem comes with its remedy."""
+"""Checks of an annotated model; each problem comes with its remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pyomo.common.collections import ComponentMap, ComponentSet
+from pyomo.common.collections import ComponentSet
 from pyomo.core.base.block import Block, BlockData
 from pyomo.core.base.component import ComponentData
 from pyomo.core.base.objective import Objective
@@ -19,9 +19,9 @@ from pyomo_csg.stages.annotation import (
     belongs_to,
     read_annotation,
 )
-from pyomo_csg.stages.stage_inference import Row, unique
+from pyomo_csg.stages.stage_inference import Row, group_by_component, unique
 
-_UNDERSTOOD = {
+_SUPPORTED = {
     *("Var", "BooleanVar", "Param", "Set", "RangeSet", "SetOf", "Expression"),
     *("Constraint", "SOSConstraint", "Objective", "Block", "Suffix"),
     *("BuildAction", "BuildCheck", "ExternalFunction", "Port", "ContinuousSet"),
@@ -41,7 +41,7 @@ _REFORMULATIONS = {
 
 
 def annotation_problems(model: BlockData) -> Iterator[str]:
-    """Yield what is wrong with the annotations themselves."""
+    """Yield the problems of the annotation itself."""
     for name, what in (
         (FIRST_STAGE, "first-stage variable"),
         (UNCERTAIN, "uncertain Param"),
@@ -64,7 +64,7 @@ def annotation_problems(model: BlockData) -> Iterator[str]:
 def objective_problems(objectives: list[ComponentData]) -> Iterator[str]:
     """Yield a problem unless exactly one objective is active."""
     if not objectives:
-        yield "no Objective is active; activate the one to optimise"
+        yield "no Objective is active; activate the one to optimize"
     elif len(objectives) > 1:
         yield (
             f"{len(objectives)} Objectives are active ({_names(objectives)}); "
@@ -73,11 +73,11 @@ def objective_problems(objectives: list[ComponentData]) -> Iterator[str]:
 
 
 def unknown_component_problems(model: BlockData) -> Iterator[str]:
-    """Yield the active components that are not algebraic."""
+    """Yield a problem for each active component that is not algebraic."""
     for block in model.block_data_objects(active=True):
         for component in block.component_objects(active=True, descend_into=False):
             kind = component.ctype.__name__
-            if kind not in _UNDERSTOOD:
+            if kind not in _SUPPORTED:
                 remedy = _REFORMULATIONS.get(
                     kind, "reformulate it into Constraints first"
                 )
@@ -85,27 +85,27 @@ def unknown_component_problems(model: BlockData) -> Iterator[str]:
 
 
 def param_problems(params: list[ComponentData], rows: list[Row]) -> Iterator[str]:
-    """Yield what is wrong with the uncertain Params and with Params without value."""
+    """Yield the problems of uncertain Params, and of Params without a value."""
     used = ComponentSet(p for row in rows for p in row.params)
-    for component, members in _by_component(params):
+    for component, members in group_by_component(params):
         domain = component.domain
         if is_discrete(domain):
             yield (
                 f"uncertain Param '{component.name}' has the discrete domain "
                 f"{domain.name}, but generated scenarios are real numbers; declare it "
                 "within=Reals, NonNegativeReals or an interval such as UnitInterval, "
-                "and round in the model's data where whole numbers are meant"
+                "and round in the model if it needs whole numbers"
             )
         idle = [p for p in members if p not in used]
         if idle:
             yield (
-                f"uncertain Param {_names(idle)} stands in no active constraint, "
+                f"uncertain Param {_names(idle)} is used in no active constraint, "
                 "variable bound or objective; leave it out of uncertain_params, or "
                 "make sure that the expressions use the Param itself and not "
                 "value(param)"
             )
     empty = [p for p in unique([*params, *used]) if p(exception=False) is None]
-    for component, members in _by_component(empty):
+    for component, members in group_by_component(empty):
         yield (
             f"Param {_names(members)} has no value; give it one with "
             f"Param(..., initialize=...) or model.{component.name} = ..."
@@ -115,14 +115,14 @@ def param_problems(params: list[ComponentData], rows: list[Row]) -> Iterator[str
 def variable_problems(
     variables: list[ComponentData], first_stage: list[ComponentData], rows: list[Row]
 ) -> Iterator[str]:
-    """Yield the free variables that nothing refers to.
+    """Yield a problem for each free variable that nothing refers to.
 
-    A partly used recourse Var is accepted: Piecewise creates such, and so does a dense
-    index with its x[i, i]. An unused first-stage variable is a problem.
+    A partly used recourse Var is accepted: Piecewise creates these, and dense index sets
+    leave x[i, i] unused. An unused first-stage variable is a problem.
     """
-    used, first_stage = ComponentSet(_touched(rows)), ComponentSet(first_stage)
+    used, first_stage = ComponentSet(_used_variables(rows)), ComponentSet(first_stage)
     idle = [v for v in variables if v not in used and not v.fixed]
-    for component, members in _by_component(idle):
+    for component, members in group_by_component(idle):
         decisions = [v for v in members if v in first_stage]
         members = members if len(members) == len(component) else decisions
         if not members:
@@ -131,19 +131,19 @@ def variable_problems(
             f" ({len(members)} of its {len(component)})" if len(component) > 1 else ""
         )
         yield (
-            f"Var {_names(members)}{whole} stands in no active constraint nor "
+            f"Var {_names(members)}{whole} is used in no active constraint or "
             "objective; fix it, or leave it out of the model (an index set of the "
             "members in use keeps a Var sparse)"
         )
 
 
 def foreign_problems(model: BlockData, rows: list[Row]) -> Iterator[str]:
-    """Yield the variables and Params in use that belong to another model."""
+    """Yield a problem for each variable or Param in use that is in another model."""
     used = {id(c): (c, row) for row in rows for c in (*row.variables, *row.params)}
     for component, row in used.values():
         if not belongs_to(model, component):
             yield (
-                f"'{row.name}' refers to '{component.name}', which stands outside "
+                f"'{row.name}' refers to '{component.name}', which is outside "
                 f"'{model.name}'; annotate the model that holds both"
             )
 
@@ -156,7 +156,7 @@ def active_objectives(model: BlockData) -> list[ComponentData]:
 def model_variables(model: BlockData, rows: list[Row]) -> list[ComponentData]:
     """Return the variables of active Blocks and any other that a row refers to."""
     declared = model.component_data_objects(Var, active=True, descend_into=Block)
-    return list(unique([*declared, *_touched(rows)]))
+    return list(unique([*declared, *_used_variables(rows)]))
 
 
 def is_discrete(domain: SetData) -> bool:
@@ -164,15 +164,8 @@ def is_discrete(domain: SetData) -> bool:
     return domain.isdiscrete() or domain.get_interval()[2] not in (0, None)
 
 
-def _touched(rows: list[Row]) -> Iterator[ComponentData]:
+def _used_variables(rows: list[Row]) -> Iterator[ComponentData]:
     return (v for row in rows for v in row.variables)
-
-
-def _by_component(data: Iterable[Any]) -> Iterator[tuple[Any, list[Any]]]:
-    groups = ComponentMap()
-    for item in data:
-        groups.setdefault(item.parent_component(), []).append(item)
-    return iter(groups.items())
 
 
 def _names(data: Iterable[Any]) -> str:

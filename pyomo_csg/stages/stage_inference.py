@@ -1,4 +1,4 @@
-"""Infer the stage of every constraint and cost term from what it refers to."""
+"""Infer the stage of constraints and cost terms from the data that they refer to."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import networkx as nx
+from pyomo.common.collections import ComponentMap
 from pyomo.common.numeric_types import native_numeric_types, native_types
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.component import ComponentData
@@ -61,7 +62,7 @@ class Uncertainty:
 
 @dataclass(frozen=True)
 class Row:
-    """An active constraint, or a side of the objective, and what it touches."""
+    """An active constraint, or a side of the objective, and the data that it refers to."""
 
     name: str
     kind: str
@@ -83,8 +84,8 @@ def constraint_rows(model: BlockData, uncertainty: Uncertainty) -> Iterator[Row]
         yield Row(sos.name, "constraint", sos, stage, members, [])
 
 
-def _stage(uncertainty: Uncertainty, *touched: list[Any]) -> str:
-    recourse = any(map(uncertainty.is_recourse, chain(*touched)))
+def _stage(uncertainty: Uncertainty, *data: list[Any]) -> str:
+    recourse = any(map(uncertainty.is_recourse, chain(*data)))
     return RECOURSE if recourse else FIRST
 
 
@@ -136,9 +137,9 @@ def incidence_graph(
         graph.add_node(
             row.name, kind=row.kind, stage=row.stage, component=row.component
         )
-        for touched in (*row.variables, *row.params):
-            if touched.name in graph:
-                graph.add_edge(row.name, touched.name)
+        for data in (*row.variables, *row.params):
+            if data.name in graph:
+                graph.add_edge(row.name, data.name)
     return graph
 
 
@@ -149,6 +150,14 @@ def unique(data: Iterable[Any]) -> Iterator[Any]:
         if id(item) not in seen:
             seen.add(id(item))
             yield item
+
+
+def group_by_component(data: Iterable[Any]) -> list[tuple[Any, list[Any]]]:
+    """Return each component with its members among the data, in the order of the data."""
+    groups = ComponentMap()
+    for item in data:
+        groups.setdefault(item.parent_component(), []).append(item)
+    return list(groups.items())
 
 
 def split_cost(expr: Any, uncertainty: Uncertainty) -> tuple[Any, Any]:
@@ -189,21 +198,21 @@ def _terms(expr: Any, uncertainty: Uncertainty) -> list[Any] | None:
     if isinstance(expr, ex.SumExpression):
         return list(expr.args)
     if expr.is_named_expression_type():
-        return _scaled(expr.args[0], uncertainty, lambda term: term)
+        return _scale_terms(expr.args[0], uncertainty, lambda term: term)
     if isinstance(expr, ex.NegationExpression):
-        return _scaled(expr.args[0], uncertainty, lambda term: -term)
+        return _scale_terms(expr.args[0], uncertainty, lambda term: -term)
     if isinstance(expr, ex.DivisionExpression):
         above, below = expr.args
         if _is_constant(below, uncertainty):
-            return _scaled(above, uncertainty, lambda term: term / below)
+            return _scale_terms(above, uncertainty, lambda term: term / below)
     elif isinstance(expr, ex.ProductExpression):
         for factor, other in (expr.args, expr.args[::-1]):
             if _is_constant(factor, uncertainty):
-                return _scaled(other, uncertainty, lambda term, c=factor: c * term)
+                return _scale_terms(other, uncertainty, lambda term, c=factor: c * term)
     return None
 
 
-def _scaled(inner: Any, uncertainty: Uncertainty, scale: Any) -> list[Any] | None:
+def _scale_terms(inner: Any, uncertainty: Uncertainty, scale: Any) -> list[Any] | None:
     if inner.__class__ in native_numeric_types:
         return None
     terms = _terms(inner, uncertainty)

@@ -1,4 +1,4 @@
-"""A TwoStageModel for people: a text summary, and a drawing of its graph."""
+"""How a TwoStageModel is shown: a text summary, and a drawing of its graph."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def summarize(two_stage: TwoStageModel) -> str:
         ),
         _row("  blocks", (0, _count_blocks(two_stage.graph))),
         "",
-        *_listed("first-stage variables", _components(stages[0])),
-        *_listed("uncertain numbers", _params(two_stage.uncertain_params)),
-        *_listed("uncertain bounds", _components(two_stage.uncertain_bounds)),
-        *_listed("h(y)", [_short(two_stage.first_stage_cost)]),
-        *_listed("q(y, z, omega)", [_short(two_stage.recourse_cost)]),
+        *_labeled_lines("first-stage variables", _components(stages[0])),
+        *_labeled_lines("uncertain numbers", _params(two_stage.uncertain_params)),
+        *_labeled_lines("uncertain bounds", _components(two_stage.uncertain_bounds)),
+        *_labeled_lines("h(y)", [_shorten(two_stage.first_stage_cost)]),
+        *_labeled_lines("q(y, z, omega)", [_shorten(two_stage.recourse_cost)]),
     ]
     return "\n".join(line for line in lines if line is not None)
 
 
 def _count_blocks(graph: nx.Graph) -> int:
-    """Return into how many independent blocks the recourse falls; 0 if into one."""
+    """Return the number of independent blocks of the recourse; 0 if it has only one."""
     recourse = [
         node
         for node, data in graph.nodes(data=True)
@@ -66,7 +66,7 @@ def _row(label: str, counts: Iterable[int]) -> str | None:
     return f"  {label:15}{first:11}{recourse:10}"
 
 
-def _listed(label: str, items: Iterable[str], most: int = 8) -> list[str]:
+def _labeled_lines(label: str, items: Iterable[str], most: int = 8) -> list[str]:
     items = list(items)
     if len(items) > most:
         items[most:] = [f"... and {len(items) - most} more"]
@@ -76,29 +76,29 @@ def _listed(label: str, items: Iterable[str], most: int = 8) -> list[str]:
 
 def _components(data: list[Any]) -> list[str]:
     """Return the name of each component, with the number of its members."""
-    return [_named(members) for members in _grouped(data)]
+    return [_describe_members(members) for members in _split_by_component(data)]
 
 
 def _params(params: list[Any]) -> list[str]:
     items = []
-    for members in _grouped(params):
+    for members in _split_by_component(params):
         component = members[0].parent_component()
         domain = component.domain.name
         values = [p.value for p in members]
         low, high = min(values), max(values)
         now = f"{low:g}" if low == high else f"{low:g} to {high:g}"
         reals = " (any real number)" if domain == "Any" else ""
-        items.append(f"{_named(members)} in {domain}{reals}, now {now}")
+        items.append(f"{_describe_members(members)} in {domain}{reals}, now {now}")
     return items
 
 
-def _grouped(data: list[Any]) -> list[list[Any]]:
+def _split_by_component(data: list[Any]) -> list[list[Any]]:
     """Split at each change of the component that owns the members."""
     by_owner = groupby(data, key=lambda member: id(member.parent_component()))
     return [list(members) for _, members in by_owner]
 
 
-def _named(members: list[Any]) -> str:
+def _describe_members(members: list[Any]) -> str:
     component = members[0].parent_component()
     if not component.is_indexed():
         return component.name
@@ -107,7 +107,7 @@ def _named(members: list[Any]) -> str:
     return ", ".join(m.name for m in members[:4]) + (", ..." if members[4:] else "")
 
 
-def _short(expr: Any) -> str:
+def _shorten(expr: Any) -> str:
     text = str(expr)
     return text if len(text) <= _WIDTH else f"{text[:_WIDTH].rsplit(' ', 1)[0]} ..."
 
@@ -130,7 +130,7 @@ def draw(graph: nx.Graph, path: str | os.PathLike[str], title: str) -> None:
     """Draw the graph of :attr:`TwoStageModel.graph` in four columns."""
     if len(graph) > _MOST_NODES:
         found = (
-            f"its graph has {len(graph)} nodes and a picture stays readable up to "
+            f"its graph has {len(graph)} nodes, and a drawing is readable up to "
             f"{_MOST_NODES}; draw a part of two_stage.graph with networkx"
         )
         raise DataError(f"'{title}' is too large to draw", [found])

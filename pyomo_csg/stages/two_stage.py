@@ -36,11 +36,11 @@ from pyomo_csg.stages.summary import draw, summarize
 
 
 class TwoStageModel:
-    """What belongs to which stage of an annotated model.
+    """An annotated model, validated, with the stage of each of its parts.
 
-    The stage of every constraint and term of the objective is inferred: what touches a
-    recourse variable or an uncertain Param is recourse. The view is taken once; after a
-    change to the model take it again.
+    The stage of every constraint and term of the objective is inferred: it is recourse if
+    it refers to a recourse variable or an uncertain Param. After a change to the model,
+    create the view again.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class TwoStageModel:
     sense : ObjectiveSense
     first_stage_variables, recourse_variables : list of VarData
     uncertain_params : list of ParamData
-        Their order is that of the columns of every scenario array.
+        In the order of the columns of every scenario array.
     first_stage_constraints, recourse_constraints : list of ComponentData
     first_stage_cost, recourse_cost : expressions
         h(y) and q(y, z, omega), in the model's own sense; their sum is the objective.
@@ -90,9 +90,9 @@ class TwoStageModel:
             *model_checks.objective_problems(objectives),
             *model_checks.unknown_component_problems(model),
         ]
-        unmarked = list(model_checks.annotation_problems(model))
-        if unmarked:
-            self._refuse(model, unmarked + structure)
+        annotation = list(model_checks.annotation_problems(model))
+        if annotation:
+            self._raise_problems(model, annotation + structure)
         self.model = model
         self.first_stage_variables: list[Any] = (
             read_annotation(model, FIRST_STAGE) or []
@@ -107,7 +107,7 @@ class TwoStageModel:
             self._rows += self._cost_rows(objective, sides)
         variables = model_checks.model_variables(model, self._rows)
         bounds = self._bound_rows(variables)
-        self._refuse(
+        self._raise_problems(
             model,
             [
                 *structure,
@@ -143,7 +143,7 @@ class TwoStageModel:
 
     @cached_property
     def recourse_constraints(self) -> list[Any]:
-        """Active constraints that touch a recourse variable or an uncertain Param."""
+        """Active constraints with a recourse variable or an uncertain Param."""
         return self._constraints(RECOURSE)
 
     @cached_property
@@ -153,9 +153,9 @@ class TwoStageModel:
 
     @cached_property
     def graph(self) -> nx.Graph:
-        """Which constraint and side of the objective touches what.
+        """The graph of constraints and cost terms, with their variables and Params.
 
-        Nodes carry Pyomo's names; their attributes are ``kind`` (``'variable'``,
+        Nodes have Pyomo's names; their attributes are ``kind`` (``'variable'``,
         ``'parameter'``, ``'constraint'``, ``'bound'`` or ``'cost'``), ``stage``
         (``'first'`` or ``'recourse'``) and ``component``.
         """
@@ -171,25 +171,25 @@ class TwoStageModel:
         Parameters
         ----------
         path : str or path
-            The picture's kind follows from its ending (``.png``, ``.svg``, ``.pdf``).
+            The extension sets the format (``.png``, ``.svg``, ``.pdf``).
 
         Raises
         ------
         DataError
-            If the model is too large for a picture that one can read.
+            If the model is too large for a readable drawing.
         """
         draw(self.graph, path, self.model.name)
 
     def to_mpisppy(
         self, scenarios: Any, weights: Any = None
     ) -> tuple[Callable[..., BlockData], list[str], dict[str, Any]]:
-        """Return the model on given scenarios as mpi-sppy takes it.
+        """Return the model on some scenarios in the form that mpi-sppy expects.
 
         Parameters
         ----------
         scenarios : array (K, p) or DataFrame
-            A DataFrame has one column for each uncertain number, by its Pyomo name. Its
-            index, where it is text, names the scenarios.
+            A DataFrame has one column for each uncertain number, by its Pyomo name. A
+            text index names the scenarios.
         weights : array (K,), optional
             Probabilities that sum to 1. Default: 1/K each.
 
@@ -198,9 +198,9 @@ class TwoStageModel:
         scenario_creator : callable
         names : list of str
         kwargs : dict
-            What ``ExtensiveForm``, ``PH``, ``LShapedMethod`` and the others take as
-            ``scenario_creator``, ``all_scenario_names`` and ``scenario_creator_kwargs``.
-            They can be pickled if the model can; cloudpickle takes lambdas too.
+            The arguments ``scenario_creator``, ``all_scenario_names`` and
+            ``scenario_creator_kwargs`` of ``ExtensiveForm``, ``PH``, ``LShapedMethod``
+            and others. They can be pickled if the model can; cloudpickle supports lambdas.
 
         Raises
         ------
@@ -253,8 +253,8 @@ class TwoStageModel:
             if bound is not None and self.uncertainty.touches(bound)
         ]
 
-    def _refuse(self, model: BlockData, problems: Any) -> None:
-        problems = list(problems)
+    @staticmethod
+    def _raise_problems(model: BlockData, problems: list[str]) -> None:
         if problems:
             raise ModelError(
                 f"'{model.name}' is not a usable two-stage model", problems

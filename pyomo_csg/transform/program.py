@@ -1,4 +1,4 @@
-"""What the three transformations share: options, and a program in the making.
+"""What the three transformations share: their options, and the program they build.
 
 The first stage stays at the root of the model; each copy of the recourse has a Block.
 """
@@ -34,7 +34,7 @@ _DESCRIPTIONS = {
     "scenarios": "The scenarios: an array (K, p), or a DataFrame with a column for each "
     "uncertain number by its Pyomo name.",
     "weights": "K weights that sum to 1. Default: 1/K each.",
-    "outcome": "What happened: p numbers, or a mapping or Series from Pyomo name to "
+    "outcome": "The outcome: p numbers, or a mapping or Series from Pyomo name to "
     "number.",
     "decision": "The first-stage decision: s numbers, or a mapping or Series from Pyomo "
     "name to number.",
@@ -59,7 +59,7 @@ def check_scenarios(
 
 
 class ProgramTransformation(Transformation):
-    """Base of the transformations: errors in plain words for models and options."""
+    """Base of the transformations: readable errors for invalid models and options."""
 
     CONFIG: ConfigDict
 
@@ -91,7 +91,7 @@ class ProgramTransformation(Transformation):
 
 
 class Program:
-    """A model that is turned, in place, into a program on scenarios and outcomes.
+    """Transforms a model, in place, into a program on scenarios and outcomes.
 
     The Block ``csg`` holds what is added besides the copies of the recourse:
     ``first_stage_cost``, ``weight[k]`` and ``recourse_cost[k]`` of the scenarios, and
@@ -158,11 +158,11 @@ class Program:
 
 
 def _check_names(two_stage: TwoStageModel) -> None:
-    taken = [
+    problems = [
         f"{found.ctype.__name__} '{found.name}' has a name that the program needs; "
         "rename it"
         for name in _NAMES
         if (found := two_stage.model.component(name)) is not None
     ]
-    if taken:
-        raise ModelError(f"'{two_stage.model.name}' cannot be transformed", taken)
+    if problems:
+        raise ModelError(f"'{two_stage.model.name}' cannot be transformed", problems)

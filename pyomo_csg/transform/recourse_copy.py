@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from weakref import ref
 
-from pyomo.common.collections import ComponentMap
 from pyomo.common.modeling import unique_component_name
 from pyomo.common.numeric_types import native_types
 from pyomo.core.base.block import Block, BlockData
@@ -29,11 +28,11 @@ from pyomo.network import Arc, Port
 
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.annotation import FIRST_STAGE, UNCERTAIN
-from pyomo_csg.stages.stage_inference import Uncertainty, leaves
+from pyomo_csg.stages.stage_inference import Uncertainty, group_by_component, leaves
 
 
 class RecourseRemoval:
-    """Removes the recourse and all that refers to it, active or not.
+    """Removes the recourse and everything that refers to it, active or not.
 
     Only components that the model has now are removed; what is added later stays.
     """
@@ -44,12 +43,12 @@ class RecourseRemoval:
         self._touches = two_stage.uncertainty.touches
         self._roots = list(self._model.component_objects(descend_into=False))
         self._marks = list(suffix_entries(self._model))
-        self._moves_by_type = {
+        self._recourse_tests = {
             Var: self._touches,
             Param: self._touches,
-            Expression: self._refers,
-            Constraint: self._refers,
-            Objective: self._refers,
+            Expression: self._refers_to_recourse,
+            Constraint: self._refers_to_recourse,
+            Objective: self._refers_to_recourse,
             SOSConstraint: lambda sos: any(map(self._touches, sos.get_variables())),
             Block: self._is_left_empty,
             Disjunct: self._is_left_empty,
@@ -64,7 +63,7 @@ class RecourseRemoval:
     def run(self) -> None:
         """Remove everything but the first stage and what it needs."""
         for suffix, key in self._marks:
-            if self._moves(key):
+            if self._is_recourse(key):
                 del suffix[key]
         self._model.del_component(UNCERTAIN)
         for v in self._two_stage.uncertain_bounds:
@@ -74,7 +73,7 @@ class RecourseRemoval:
                 v.parent_component()._rule_bounds = None
         for block in list(_all_blocks(self._model)):
             for component in list(block.component_objects(descend_into=False)):
-                if _is_reference(component) and self._shows_recourse(component):
+                if _is_reference(component) and self._points_to_recourse(component):
                     block.del_component(component)
         self._remove_from(self._model, self._roots)
         self._drop_references()
@@ -92,30 +91,30 @@ class RecourseRemoval:
             if component.parent_block() is not block:
                 continue  # removed above
             if component.local_name in block._Block_reserved_words:
-                continue  # the indicators of a Disjunct, which Pyomo does not let go
-            if self._moves(component):
+                continue  # the indicators of a Disjunct, which Pyomo does not delete
+            if self._is_recourse(component):
                 block.del_component(component)
             elif component.ctype in (Block, Disjunct):
                 for inner in component.values():
                     self._remove_from(
                         inner, list(inner.component_objects(descend_into=False))
                     )
-            elif component.is_indexed() and component.ctype in self._moves_by_type:
-                for index in [k for k, v in component.items() if self._moves(v)]:
+            elif component.is_indexed() and component.ctype in self._recourse_tests:
+                for index in [k for k, v in component.items() if self._is_recourse(v)]:
                     del component[index]
 
-    def _moves(self, part: Any) -> bool:
+    def _is_recourse(self, part: Any) -> bool:
         """Return True if a component belongs to the recourse."""
-        if part.__class__ in native_types or part.ctype not in self._moves_by_type:
+        if part.__class__ in native_types or part.ctype not in self._recourse_tests:
             return False
         if part.is_indexed():
-            return all(map(self._moves, part.values()))
-        return self._moves_by_type[part.ctype](part)
+            return all(map(self._is_recourse, part.values()))
+        return self._recourse_tests[part.ctype](part)
 
-    def _shows_recourse(self, reference: ComponentBase) -> bool:
-        return any(map(self._moves, reference.values()))
+    def _points_to_recourse(self, reference: ComponentBase) -> bool:
+        return any(map(self._is_recourse, reference.values()))
 
-    def _refers(self, part: Any) -> bool:
+    def _refers_to_recourse(self, part: Any) -> bool:
         if part is self._two_stage.objective or part.expr is None:
             return False
         return self._touches(part.expr)
@@ -123,9 +122,9 @@ class RecourseRemoval:
     def _is_left_empty(self, block: BlockData) -> bool:
         idle: tuple[type, ...] = (Suffix,)
         if block.local_name.startswith("_pyomo_gdp"):
-            idle = (Suffix, Set)  # index sets of a reformulation's own
+            idle = (Suffix, Set)  # index sets that a reformulation added
         return all(
-            component.ctype in idle or self._moves(component)
+            component.ctype in idle or self._is_recourse(component)
             for component in block.component_objects(descend_into=False)
         )
 
@@ -147,12 +146,11 @@ def _all_blocks(model: BlockData) -> Iterator[BlockData]:
     return model.block_data_objects(descend_into=(Block, Disjunct))
 
 
-_WHOLE = 1e-9  # how far from a whole number still counts as one
-Members = list[tuple[ComponentBase, list[Any]]]
+_WHOLE = 1e-9  # rounding errors up to this do not move a bound to the next integer
 
 
 class RecoursePart:
-    """The part of a model that each scenario has a copy of.
+    """Copies the recourse of a model, once for each scenario.
 
     Pyomo's ``clone`` takes three times as long: it also copies index sets, the first
     stage, and every node of every expression.
@@ -164,16 +162,20 @@ class RecoursePart:
         self._uncertainty = two_stage.uncertainty
         self._columns = {id(p): k for k, p in enumerate(two_stage.uncertain_params)}
         constraints = two_stage.recourse_constraints
-        moves = self._uncertainty.touches
-        self._recourse_bounds = [v for v in two_stage.uncertain_bounds if moves(v)]
+        touches = self._uncertainty.touches
+        self._recourse_bounds = [v for v in two_stage.uncertain_bounds if touches(v)]
         self._first_stage_bounds = [
-            v for v in two_stage.uncertain_bounds if not moves(v)
+            v for v in two_stage.uncertain_bounds if not touches(v)
         ]
-        self._variables = _grouped(two_stage.recourse_variables)
-        self._params = _grouped(two_stage.uncertain_params)
-        self._expressions = _grouped(self._named_expressions())
-        self._constraints = _grouped(c for c in constraints if c.ctype is Constraint)
-        self._sos = _grouped(c for c in constraints if c.ctype is SOSConstraint)
+        self._variables = group_by_component(two_stage.recourse_variables)
+        self._params = group_by_component(two_stage.uncertain_params)
+        self._expressions = group_by_component(self._named_expressions())
+        self._constraints = group_by_component(
+            c for c in constraints if c.ctype is Constraint
+        )
+        self._sos = group_by_component(
+            c for c in constraints if c.ctype is SOSConstraint
+        )
         self._marks = list(suffix_entries(self._model))
 
     def copy_into(self, block: BlockData, outcome: Iterable[float]) -> Any:
@@ -282,7 +284,7 @@ class RecoursePart:
 
 
 class Substitution:
-    """Rebuilds expressions on copies, given by the id of the original data.
+    """Rebuilds expressions on copies, which are found by the id of the original data.
 
     Parts that refer to no recourse are shared, not copied.
     """
@@ -361,11 +363,3 @@ def _sos_copy(component: Any, members: list[Any], copies: dict[int, Any]) -> Any
         return [copies.get(id(v), v) for v, _ in items], [w for _, w in items]
 
     return SOSConstraint(component.index_set(), rule=rule, sos=members[0].level)
-
-
-def _grouped(data: Iterable[Any]) -> Members:
-    """Group data by the component that owns it, in the order of first sight."""
-    groups = ComponentMap()
-    for item in data:
-        groups.setdefault(item.parent_component(), []).append(item)
-    return list(groups.items())

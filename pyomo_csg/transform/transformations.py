@@ -26,7 +26,7 @@ from pyomo_csg.transform.program import (
 )
 from pyomo_csg.validation import Problems
 
-_TOLERANCE = 1e-6  # of a decision's feasibility, relative to the value
+_TOLERANCE = 1e-6  # relative; the feasibility tolerance of most solvers
 
 
 @TransformationFactory.register(
@@ -142,10 +142,10 @@ class OptSearch(ProgramTransformation):
             program.add_outcome(outcome)
             bound = optimum + sense * tolerance * max(1.0, abs(optimum))
             program.csg.cut_bound = Param(mutable=True, initialize=bound)
-            worse, better = program.expected_cost(), program.csg.cut_bound
+            low, high = program.expected_cost(), program.csg.cut_bound
             if sense == maximize:
-                worse, better = better, worse
-            program.csg.optimality_cut = Constraint(expr=worse <= better)
+                low, high = high, low
+            program.csg.optimality_cut = Constraint(expr=low <= high)
             program.optimize(program.outcome_cost())
 
 
@@ -201,15 +201,15 @@ class Recourse(ProgramTransformation):
             con.deactivate()
 
 
-def _finite(given: Any, remedy: str) -> float:
+def _finite(option: Any, remedy: str) -> float:
     """Return a finite number, or raise a DataError with the remedy."""
     try:
-        number = float(given)
+        number = float(option)
     except (TypeError, ValueError):
         number = float("nan")
     if abs(number) < float("inf"):
         return number
-    raise DataError("The cut needs a bound", [f"it is {given!r}; {remedy}"])
+    raise DataError("The cut needs a bound", [f"it is {option!r}; {remedy}"])
 
 
 def check_feasible(two_stage: TwoStageModel, decision: list[float]) -> None:
@@ -236,9 +236,9 @@ def check_feasible(two_stage: TwoStageModel, decision: list[float]) -> None:
 def _violated_bounds(two_stage: TwoStageModel, v: Any, x: float) -> Iterator[str]:
     if v.fixed and _outside(x, v.value, v.value):
         yield f"fixed at {v.value:g}"
-    moves = two_stage.uncertainty.touches
-    lower = None if moves(v.lower) else value(v.lower)
-    upper = None if moves(v.upper) else value(v.upper)
+    touches = two_stage.uncertainty.touches
+    lower = None if touches(v.lower) else value(v.lower)
+    upper = None if touches(v.upper) else value(v.upper)
     if _outside(x, lower, upper):
         yield f"bounded by ({lower}, {upper})"
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyomo_csg as csg
 from models import cep1, mnv, newsvendor
 from pyomo_csg.baselines.standard_baselines import certificate_baselines
+from pyomo_csg.evaluation.comparison import policy_costs
 from pyomo_csg.guarantees import mean_interval
-from pyomo_csg.guarantees.holdout import decision_costs
 from pyomo_csg.learn.history import History
 
 POPULATIONS = {
@@ -31,13 +31,11 @@ def population(name):
     history = module.sample(200, seed=1)
     pairs = History(*module.sample(count, seed=2))
     policy = csg.fit(module.build(), history, scenarios=2, method="mmd", progress=False)
-    costs = decision_costs(policy, pairs)
+    costs = policy_costs(policy, pairs)
     known = policy.oracle.solve(pairs.outcomes[:, None], progress=False).value
     gaps = costs - int(policy.two_stage.sense) * known
     baselines = certificate_baselines(policy, History(*history)).values()
-    return np.stack(
-        [costs, gaps, *(decision_costs(r, pairs) - costs for r in baselines)]
-    )
+    return np.stack([costs, gaps, *(policy_costs(r, pairs) - costs for r in baselines)])
 
 
 def shares(rows, size, width, seed=0):

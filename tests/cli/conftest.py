@@ -8,7 +8,7 @@ import pytest
 
 from pyomo_csg.cli import main
 from pyomo_csg.cli.demo import _days
-from pyomo_csg.cli.table_files import write_table
+from pyomo_csg.cli.user_files import write_table
 from tests.quick import QUICK, shorten
 
 QUICKLY = [f"--set={name}={value}" for name, value in vars(QUICK).items() if value]

@@ -11,8 +11,8 @@ import pytest
 import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.cli import main
-from pyomo_csg.cli.model_file import load_model
 from pyomo_csg.cli.parser import parse_arguments
+from pyomo_csg.cli.user_files import load_model
 from pyomo_csg.evaluation.comparison import compare
 from tests.cli.conftest import QUICKLY
 from tests.quick import QUICK
@@ -38,12 +38,12 @@ def test_check_shows_the_stages_and_solves_once(folder, capsys):
 
     told = capsys.readouterr().out
     assert str(csg.TwoStageModel(load_model("model.py"))) in told
-    assert "solved at its own data: 60" in told  # (5 - 4) * 60
+    assert "solved with its own data: 60" in told  # (5 - 4) * 60
 
 
 def test_check_looks_at_the_data(folder, capsys):
     assert main(["check", "model.py", "history.csv"]) == 0
-    assert "40 pairs in 'history.csv', by context: temperature, rain" in (
+    assert "40 pairs in 'history.csv', context: temperature, rain" in (
         capsys.readouterr().out
     )
 
@@ -217,14 +217,14 @@ def test_an_abstract_model_with_its_own_data_will_do(folder, capsys):
     (folder / "abstract.py").write_text(ABSTRACT)
     marks = ["--first-stage", "order", "--uncertain", "demand"]
     assert main(["check", "abstract.py", "history.csv", *marks]) == 0
-    assert "solved at its own data: 60" in capsys.readouterr().out
+    assert "solved with its own data: 60" in capsys.readouterr().out
 
 
 def test_a_model_may_be_made_as_for_pyomo_solve(folder, capsys):
     shutil.copy("model.py", "shop.py")
     (folder / "created.py").write_text(CREATED)
     assert main(["check", "created.py"]) == 0
-    assert "solved at its own data: 60" in capsys.readouterr().out
+    assert "solved with its own data: 60" in capsys.readouterr().out
 
 
 def test_a_model_that_is_not_annotated_is_by_names_and_patterns(folder, capsys):
@@ -233,7 +233,7 @@ def test_a_model_that_is_not_annotated_is_by_names_and_patterns(folder, capsys):
     assert main(["check", "plain.py"]) == 1
     (told,) = capsys.readouterr().err.splitlines()
     assert "'newsvendor' is not annotated" in told
-    assert "by --first-stage, and what is not known yet by --uncertain" in told
+    assert "with --first-stage and its uncertain Params with --uncertain" in told
     assert (
         "its Vars are 'order', 'sold', 'returned', its mutable Params 'demand'" in told
     )
@@ -274,12 +274,12 @@ def test_elements_are_annotated_by_the_names_that_a_policy_keeps(tmp_path):
         "model.del_component('csg_uncertain_params')\n"
     )
 
-    found = csg.TwoStageModel(load_model(path, otherwise=names))
+    found = csg.TwoStageModel(load_model(path, default_names=names))
 
     assert [v.name for v in found.first_stage_variables] == names[0]
     assert [p.name for p in found.uncertain_params] == names[1]
     with pytest.raises(csg.AnnotationError, match="has no component 'y'"):
-        load_model(path, otherwise=(["y"], names[1]))
+        load_model(path, default_names=(["y"], names[1]))
 
 
 def test_tables_may_follow_options(folder, capsys):
@@ -293,7 +293,7 @@ def test_tables_may_follow_options(folder, capsys):
 
 
 def test_evaluate_says_that_profits_are_negative_costs(folder, capsys):
-    words = "the model is maximised, and profits count as negative costs"
+    words = "the model is maximized; costs are negative profits"
     assert main(["evaluate", "policy.csg", "heldout.csv"]) == 0
     assert words in capsys.readouterr().out.splitlines()
 

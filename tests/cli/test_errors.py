@@ -14,7 +14,7 @@ import pytest
 import pyomo_csg as csg
 from pyomo_csg.cli import entry_point as running
 from pyomo_csg.cli import main
-from pyomo_csg.cli.model_file import load_model
+from pyomo_csg.cli.user_files import load_model
 from tests.cli.conftest import QUICKLY
 
 MODELS = {
@@ -58,7 +58,7 @@ def test_an_object_model_will_do_and_a_file_may_import_its_neighbours(folder):
 @pytest.mark.parametrize(
     ("marks", "expected"),
     [
-        (["--first-stage", "x*", "--uncertain", "demand"], "is called like 'x*'"),
+        (["--first-stage", "x*", "--uncertain", "demand"], "matches 'x*'"),
         (["--first-stage", "oder", "--uncertain", "demand"], "did you mean order"),
         (["--first-stage", "order"], "uncertain_params"),
         (["--first-stage", "demand", "--uncertain", "demand"], "expected a Var"),
@@ -97,7 +97,7 @@ REFUSED = {
 EXPECTED = {
     "no table": "'nowhere.csv' cannot be read: there is no such file",
     "no policy": "'nowhere.csg' cannot be read: there is no such file",
-    "no model": "give the policy's model by --model",
+    "no model": "give the policy's model with --model",
     "no folder": "there is no folder 'nowhere'",
     "a folder": "'away' cannot be written: it is a folder",
     "a setting": "there is no setting 'fold'; did you mean folds",
@@ -107,7 +107,7 @@ EXPECTED = {
     "not text": "'policy.csg' cannot be read",
     "semicolons": "its only column is 'rain;demand'; separate cells by commas, not by ';'",
     "Latin": "'latin.csv' cannot be read: it is not text in UTF-8",
-    "broken": "'broken.parquet' cannot be read: it is no whole Parquet file",
+    "broken": "'broken.parquet' cannot be read: it is not a valid Parquet file",
     "an option": "HiGHS has no option 'time_limits'",
     "seconds": "seconds is -1",
 }
@@ -167,9 +167,9 @@ def test_a_model_that_its_own_data_makes_infeasible_is_told_and_written(folder, 
 
     assert main(["check", "model.py"]) == 1
     assert capsys.readouterr().err == (
-        "pyomo-csg: 'newsvendor' cannot be solved at its own data: there is no feasible "
-        "solution for the values that its Params have; --lp own.lp writes the program, "
-        "to look at\n"
+        "pyomo-csg: 'newsvendor' cannot be solved with its own data: no solution is "
+        "feasible with the values of its Params; --lp own.lp writes the program to a "
+        "file\n"
     )
     assert main(["check", "model.py", "--lp", "own.lp"]) == 1
     assert "the program is in 'own.lp'" in capsys.readouterr().err
@@ -185,11 +185,11 @@ def test_check_tells_the_problems_of_the_model_its_solve_and_the_table_at_once(
     assert main(["check", "model.py", "history.csv"]) == 1
     first, *listed = capsys.readouterr().err.splitlines()
     assert first == "pyomo-csg: Problems with 'model.py':"
-    assert ["cannot be solved at its own data" in one for one in listed] == [
+    assert ["cannot be solved with its own data" in one for one in listed] == [
         True,
         False,
     ]
-    assert "column 'day' contains text" in listed[1] and "by --context" in listed[1]
+    assert "column 'day' contains text" in listed[1] and "with --context" in listed[1]
 
     unsound = "m.idle = pyo.Var()\n    m.stock ="
     (folder / "model.py").write_text(sound.replace("m.stock =", unsound))
@@ -197,7 +197,7 @@ def test_check_tells_the_problems_of_the_model_its_solve_and_the_table_at_once(
     assert main(["check", "model.py", "history.csv"]) == 1
     first, *listed = capsys.readouterr().err.splitlines()
     assert len(listed) == 3
-    assert "'idle' stands in no active constraint" in listed[0]
+    assert "'idle' is used in no active constraint" in listed[0]
     assert any("no column for 'demand'" in one for one in listed[1:])
 
     assert main(["check", "nowhere.py", "nowhere.csv"]) == 1
@@ -227,7 +227,7 @@ def test_a_column_that_is_no_number_is_to_be_left_out_by_a_flag(folder, capsys):
         assert main([*command, "model.py", "history.csv"]) == 1
         (told,) = capsys.readouterr().err.splitlines()
         assert "'day' contains text ('2024-01-01', row 0); leave it out" in told
-        assert "by --context" in told and "pandas" not in told
+        assert "with --context" in told and "pandas" not in told
     known = ["--context", "rain", "--context", "temperature"]
     assert main(["check", "model.py", "history.csv", *known]) == 0
 
@@ -286,7 +286,7 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(
 
     assert main(["check", "model.py"]) == 130
     (told,) = capsys.readouterr().err.splitlines()
-    assert told == "pyomo-csg: interrupted; no file is left half-written"
+    assert told == "pyomo-csg: interrupted; no file is left incomplete"
 
 
 def test_a_column_that_a_decision_would_hide_is_refused(folder, capsys):
@@ -385,8 +385,8 @@ def test_an_interrupted_fit_leaves_nothing_half_made_and_goes_on(folder):
 
     assert process.returncode == 130
     assert told.splitlines()[-1] == (
-        "pyomo-csg: interrupted; no file is left half-written; the same command goes "
-        "on from 'run'"
+        "pyomo-csg: interrupted; no file is left incomplete; the same command resumes "
+        "from 'run'"
     )
     assert not (folder / "mine.csg").exists()
     assert not list(folder.rglob("*.partial"))

@@ -154,7 +154,7 @@ CASES = {
     ),
     "'...' is a ...; expected a": lambda: annotate(uncertain_params="order"),
     "nothing was given; name at least one": lambda: annotate(uncertain_params=[]),
-    "no Objective is active; activate the one to optimise": lambda: model(
+    "no Objective is active; activate the one to optimize": lambda: model(
         lambda m: m.cost.deactivate()
     ),
     "has the discrete domain ..., but generated scenarios are real numbers": (

@@ -6,7 +6,7 @@ import pytest
 import pyomo_csg as csg
 from models import cep1, mnv, newsvendor, sslp
 from pyomo_csg.evaluation import evaluator
-from pyomo_csg.evaluation.program_cache import ProgramCache
+from pyomo_csg.evaluation.reference import ProgramCache
 from tests.evaluation.sample_cases import OnScenarios, Rule, newsvendor_cases
 from tests.solve.test_faults import no_complete_recourse
 from tests.solving import solve, transform

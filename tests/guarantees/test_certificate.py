@@ -10,8 +10,8 @@ import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.decisions.decider import Decider
+from pyomo_csg.evaluation.comparison import policy_costs
 from pyomo_csg.guarantees import mean_interval
-from pyomo_csg.guarantees.holdout import decision_costs
 from pyomo_csg.learn.history import History
 from tests.quick import fit, maximised
 
@@ -109,7 +109,7 @@ def test_a_range_gives_bounds_for_any_distribution(policy, held_out):
 
 
 def test_a_baseline_s_cost_outside_the_range_is_refused(policy, held_out):
-    costs, dear = decision_costs(policy, History(*held_out)), Fixed(500.0)
+    costs, dear = policy_costs(policy, History(*held_out)), Fixed(500.0)
     mine = {"cost_range": (float(costs.min()) - 1, float(costs.max()) + 1)}
     assert policy.certify(held_out, against={}, gaps=False, **mine).cost.method
     with pytest.raises(csg.DataError, match="no cost can exceed"):

@@ -103,7 +103,12 @@ COMMANDS = [
     ),
     ("a solver", ["check", "model.py", "--solver", "higs"], "higs", "appsi_highs"),
     ("workers", ["check", "model.py", "--workers", "0"], "workers is 0", "from 1 up"),
-    ("a Var", ["check", "model.py", "--first-stage", "x*"], "'x*'", "there is order"),
+    (
+        "a Var",
+        ["check", "model.py", "--first-stage", "x*"],
+        "'x*'",
+        "the model has order",
+    ),
     ("no folder", ["report", "named.csg", "--out", "no/a.html"], "'no'", "create it"),
     ("a folder", ["report", "named.csg", "--out", "folder"], "'folder'", "name of a"),
     ("a folder", ["decide", "folder", "history.csv"], "folder", "no such file"),

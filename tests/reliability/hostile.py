@@ -12,7 +12,7 @@ import numpy as np
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.evaluation.program_cache import _PROGRAM, FullProgram, ProgramCache
+from pyomo_csg.evaluation.reference import _PROGRAM, FullProgram, ProgramCache
 from pyomo_csg.learn.checkpoint import _STAGE, Checkpoint
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.policy.policy_file import _POLICY

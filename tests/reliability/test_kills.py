@@ -13,7 +13,7 @@ import pytest
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.cli.table_files import write_table
+from pyomo_csg.cli.user_files import write_table
 from pyomo_csg.learn import fingerprints
 from pyomo_csg.solve import batch as batches
 from tests.learn.test_checkpoint import small_disk

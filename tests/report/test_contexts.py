@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from pyomo_csg.evaluation.comparison import pairs_for
-from pyomo_csg.report.contexts import example_contexts, nearby_outcomes
+from pyomo_csg.evaluation.comparison import read_pairs
+from pyomo_csg.report.policy_plots import example_contexts, nearby_outcomes
 from tests.report.conftest import days
 
 
 def test_nearby_outcomes_follow_the_nearest_contexts(mmd):
-    pairs = pairs_for(mmd, days(150, 3))
+    pairs = read_pairs(mmd, days(150, 3))
     x = np.array([0.3, -0.4])
 
     found = nearby_outcomes(mmd, x, pairs)
@@ -23,12 +23,12 @@ def test_nearby_outcomes_follow_the_nearest_contexts(mmd):
 @pytest.mark.parametrize(("pairs", "near"), [(4, 4), (30, 10), (900, 60)])
 def test_nearby_outcomes_are_a_tenth_within_limits(mmd, pairs, near):
     assert (
-        len(nearby_outcomes(mmd, np.zeros(2), pairs_for(mmd, days(pairs, 3)))) == near
+        len(nearby_outcomes(mmd, np.zeros(2), read_pairs(mmd, days(pairs, 3)))) == near
     )
 
 
 def test_example_contexts_differ(mmd):
-    pairs = pairs_for(mmd, days(200, 3))
+    pairs = read_pairs(mmd, days(200, 3))
 
     shown = np.stack([one.context for one in example_contexts(mmd, pairs)])
 
@@ -40,7 +40,7 @@ def test_example_contexts_differ(mmd):
 
 
 def test_few_contexts_are_all_shown_once(mmd):
-    pairs = pairs_for(mmd, days(8, 3).iloc[[0, 1, 1, 2, 0]])
+    pairs = read_pairs(mmd, days(8, 3).iloc[[0, 1, 1, 2, 0]])
 
     assert len(example_contexts(mmd, pairs)) == 3
 

@@ -156,7 +156,7 @@ def test_a_small_model_can_be_drawn(tmp_path, ending):
 
 def test_a_large_model_is_not_drawn():
     two_stage = csg.TwoStageModel(sslp.build(15, 45))
-    with pytest.raises(csg.DataError, match="813 nodes and a picture stays readable"):
+    with pytest.raises(csg.DataError, match="813 nodes, and a drawing is readable"):
         two_stage.draw("never.png")
 
 
@@ -195,7 +195,7 @@ def test_an_uncertain_param_that_nothing_uses_is_a_problem():
     csg.annotate(m, first_stage_variables=m.order, uncertain_params=[m.demand, m.rain])
     (problem,) = problems_of(m)
     assert problem.startswith(
-        "uncertain Param 'rain[2]' stands in no active constraint"
+        "uncertain Param 'rain[2]' is used in no active constraint"
     )
     assert "value(param)" in problem
 
@@ -204,7 +204,7 @@ def test_a_param_used_only_in_what_is_deactivated_is_unused():
     m = newsvendor.build()
     m.market.deactivate()
     (problem,) = problems_of(m)
-    assert "'demand' stands in no active constraint" in problem
+    assert "'demand' is used in no active constraint" in problem
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_variable_that_stands_nowhere_is_a_problem():
     m.idle = pyo.Var([1, 2])
     (problem,) = problems_of(m)
     assert problem.startswith(
-        "Var 'idle[1]', 'idle[2]' (2 of its 2) stands in no active"
+        "Var 'idle[1]', 'idle[2]' (2 of its 2) is used in no active"
     )
     m.idle.fix(0)
     assert csg.TwoStageModel(m)
@@ -262,7 +262,7 @@ def test_a_decision_that_stands_nowhere_is_a_problem_though_others_of_its_var_do
     assert csg.TwoStageModel(m)
     csg.annotate(m, first_stage_variables=[m.order, m.more], uncertain_params=m.demand)
     (problem,) = problems_of(m)
-    assert problem.startswith("Var 'more[2]' (1 of its 2) stands in no active")
+    assert problem.startswith("Var 'more[2]' (1 of its 2) is used in no active")
 
 
 def test_a_disjunction_is_to_be_reformulated_first():
@@ -303,7 +303,7 @@ def test_a_variable_of_another_model_is_a_problem():
     outer.inner = newsvendor.build()
     outer.inner.row = pyo.Constraint(expr=outer.inner.sold <= outer.x)
     problem = problems_of(outer.inner)[0]
-    assert "'inner.row' refers to 'x', which stands outside 'inner'" in problem
+    assert "'inner.row' refers to 'x', which is outside 'inner'" in problem
 
 
 def test_what_was_annotated_and_then_deleted_is_a_problem():

@@ -24,7 +24,7 @@ from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.validation import Problems
 
 _MAX_BASES = 1_500  # of Opt-Search's dual, whose bases are large
-_ZERO = 1e-8
+_ZERO = 1e-8  # values of linear programs below it count as 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,9 +383,12 @@ def _opt_search_constants(
     except TooManyBasesError:
         return (math.inf,) * 4
     squares = (duals**2).sum(axis=2)
-    own, both = np.sqrt(squares[:, :-1].sum(axis=1)), np.sqrt(squares.sum(axis=1))
-    l_prime = np.sqrt(both**2 + cut**2)
-    found = cut, l_prime, own + cut * l_v, both + cut * l_v
+    scenario_norm, norm = (
+        np.sqrt(squares[:, :-1].sum(axis=1)),
+        np.sqrt(squares.sum(axis=1)),
+    )
+    l_prime = np.sqrt(norm**2 + cut**2)
+    found = cut, l_prime, scenario_norm + cut * l_v, norm + cut * l_v
     return tuple(float(numbers.max()) for numbers in found)
 
 

@@ -21,7 +21,7 @@ import torch
 
 from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.errors import DataError
-from pyomo_csg.guarantees.holdout import read_pairs
+from pyomo_csg.evaluation.comparison import read_pairs
 from pyomo_csg.guarantees.paper.complexity import linear_class
 from pyomo_csg.guarantees.paper.constants import (
     Support,
@@ -263,7 +263,7 @@ def approximate_bound(
             ),
             setting.task_complexity(),
             _confidence(constants.width, n, 2 / delta, "width of l_opt"),
-            Term("Loss-Net's error", net["error"], f"on its own {m} cases"),
+            Term("Loss-Net's error", net["error"], f"on its {m} training cases"),
             Term(
                 "complexity of Loss-Nets",
                 2 * rademacher * (1 / math.sqrt(m) + 1 / math.sqrt(n)),

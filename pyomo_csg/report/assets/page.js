@@ -7,7 +7,7 @@ let forget = () => {};
 function head() {
   byId("lead").textContent = content.lead;
   const cards = [[String(content.contexts[0].scenarios.length), "scenarios for a context"]];
-  if (content.contest.chosen) cards.push([content.contest.chosen, "chosen"]);
+  if (content.selection.chosen) cards.push([content.selection.chosen, "chosen"]);
   cards.push([`${shown(middle(content.milliseconds))} ms`, "for a decision"]);
   if (content.costs) {
     const [ours, mean] = content.costs.table;
@@ -75,7 +75,7 @@ function costs() {
 }
 
 function contest() {
-  const { candidates, tried, chosen, verdict } = content.contest;
+  const { candidates, tried, chosen, verdict } = content.selection;
   byId("contest-words").textContent = verdict;
   byId("candidates-figure").hidden = !candidates.length;
   byId("tried-figure").hidden = !tried.length;

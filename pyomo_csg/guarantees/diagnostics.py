@@ -1,4 +1,4 @@
-"""The value of the stochastic solution (VSS) and of perfect information (EVPI)."""
+"""What limits a policy: the value of information (VSS, EVPI), and ties in its decisions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pyomo_csg.baselines.standard_baselines import (
 )
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.guarantees.holdout import (
+from pyomo_csg.evaluation.comparison import (
     check_decider,
-    decision_costs,
+    policy_costs,
     read_pairs,
     select_pairs,
     split_halves,
@@ -26,6 +26,7 @@ from pyomo_csg.learn.history import read_contexts
 from pyomo_csg.stages.inputs import scenario_batch, weight_batch
 from pyomo_csg.validation import Problems
 
+_TIE = 1e-7  # relative difference of losses that is above the solver's tolerances
 _COSTS = ("expected_value", "policy", "stochastic", "perfect")
 
 
@@ -134,9 +135,9 @@ def values(
     sense = int(policy.two_stage.sense)
     perfect = policy.oracle.solve(pairs.outcomes[:, None], progress=False).value
     return _make_values(
-        decision_costs(forest_expected_value(policy, seen, seed), pairs),
-        decision_costs(policy, pairs),
-        decision_costs(SampledForestSAA(policy, seen, seed), pairs),
+        policy_costs(forest_expected_value(policy, seen, seed), pairs),
+        policy_costs(policy, pairs),
+        policy_costs(SampledForestSAA(policy, seen, seed), pairs),
         sense * perfect,
         known=False,
     )
@@ -217,3 +218,80 @@ def _make_values(*costs: np.ndarray, known: bool) -> Values:
     saved = table["expected_value"] - table["policy"]
     table["captured"] = saved / table["vss"].where(table["vss"] != 0)
     return Values(table, known)
+
+
+@dataclass(frozen=True, eq=False)
+class Ambiguity:
+    """Losses of the best and the worst optimal decisions. ``print`` it to read it.
+
+    Attributes
+    ----------
+    optimistic, pessimistic : array (n,)
+    """
+
+    optimistic: np.ndarray
+    pessimistic: np.ndarray
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The difference of the two losses (n,)."""
+        return self.pessimistic - self.optimistic
+
+    @property
+    def share(self) -> float:
+        """The share of pairs on which optimal decisions have different costs."""
+        size = np.maximum(1.0, np.abs(self.optimistic))
+        return float(np.mean(self.spread > _TIE * size))
+
+    def __str__(self) -> str:
+        if not self.share:
+            return "All optimal decisions cost the same on every pair."
+        return (
+            f"On {self.share:.0%} of pairs optimal decisions differ in cost: the best "
+            f"cost {self.optimistic.mean():.6g} on average, the worst "
+            f"{self.pessimistic.mean():.6g}. The largest difference is "
+            f"{self.spread.max():.6g}."
+        )
+
+
+def ambiguity(policy: Decider, data: Any) -> Ambiguity:
+    """Return the costs of the best and the worst of a policy's optimal decisions.
+
+    Parameters
+    ----------
+    policy : Decider
+        For a linear model, with the same number of scenarios for every context.
+    data : (contexts, outcomes) or DataFrame
+
+    Raises
+    ------
+    DataError
+    ModelError
+        If the model is not linear.
+    SolveError
+        If a worst decision has no recourse.
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> model = newsvendor.build(price=1.9)  # meeting half of the demands is optimal
+    >>> policy = csg.fit(
+    ...     model, newsvendor.sample(60, seed=1), scenarios=2, method="mmd", progress=False
+    ... )
+    >>> ambiguity(policy, newsvendor.sample(20, seed=2)).share
+    1.0
+    """
+    pairs = read_pairs(policy, data)
+    scenarios = policy.scenarios(pairs.contexts)
+    if not isinstance(scenarios, np.ndarray):
+        found = "the number of scenarios differs between contexts"
+        raise DataError("Cannot compute the ambiguity of the policy", [found])
+    weights = policy.weights(pairs.contexts)
+    best, worst = (
+        policy.oracle.loss(
+            scenarios, pairs.outcomes, kind, weights=weights, progress=False
+        )
+        for kind in ("optimistic", "pessimistic")
+    )
+    return Ambiguity(best, worst)
