@@ -16,8 +16,8 @@ from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from pyomo_csg.baselines.base import Baseline
-from pyomo_csg.learn.distributions.reduction import forward_selection, kmeans
 from pyomo_csg.decisions.decider import PerContext
+from pyomo_csg.learn.distributions.reduction import forward_selection, kmeans
 from pyomo_csg.learn.distributions.samplers import Forest, context_features
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.solve import Oracle, Solution

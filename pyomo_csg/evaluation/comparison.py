@@ -15,7 +15,7 @@ from pyomo_csg.baselines.standard_baselines import comparison_baselines
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.history import History, read_contexts, read_history
-from pyomo_csg.learn.selection.scoring import decision_costs
+from pyomo_csg.learn.task import decision_costs
 from pyomo_csg.solve import Oracle
 
 EXPECTED_VALUE, CONTEXT_FREE = "expected value", "context-free"

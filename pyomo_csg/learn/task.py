@@ -40,6 +40,25 @@ _WARM_UP_SETS, _WARM_UP_OUTCOMES = 64, 256
 _SCALE_ROWS = 500  # on which the spread of costs is measured
 
 
+def decision_costs(
+    oracle: Oracle,
+    decisions: np.ndarray,
+    outcomes: np.ndarray,
+    deadline: float | None = None,
+) -> np.ndarray:
+    """Return the costs (n,) of decisions (n, s) on outcomes (n, p).
+
+    They are NaN where a decision is NaN, or has no feasible recourse.
+    """
+    costs = np.full(len(outcomes), np.nan)
+    made = np.flatnonzero(np.isfinite(decisions).all(axis=1))
+    if len(made):
+        costs[made] = oracle.cost(
+            decisions[made], outcomes[made], deadline=deadline, **_OPTIONS
+        )
+    return costs
+
+
 class Task:
     """A learning task: one model, one history, one number of scenarios.
 
@@ -89,14 +108,11 @@ class Task:
         return self._timed(self.oracle.solve, scenarios, weights=weights)
 
     def cost(self, decisions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
-        """Return the costs (n,) of decisions (n, s) on outcomes (n, p).
-
-        They are NaN where a decision is NaN, or has no feasible recourse.
-        """
-        costs = np.full(len(outcomes), np.nan)
-        made = np.flatnonzero(np.isfinite(decisions).all(axis=1))
-        if len(made):
-            costs[made] = self._timed(self.oracle.cost, decisions[made], outcomes[made])
+        """Return the costs (n,) of decisions (n, s); NaN as by ``decision_costs``."""
+        costs = decision_costs(
+            self.oracle, decisions, outcomes, deadline=self.log.deadline
+        )
+        self.log.check_time()
         return costs
 
     def loss(
@@ -124,9 +140,7 @@ class Task:
 
     def _timed(self, call: Any, *arrays: Any, **options: Any) -> Any:
         """Call the oracle within the time budget."""
-        if self.log.deadline is not None:
-            options["deadline"] = self.log.deadline
-        found = call(*arrays, **options, **_OPTIONS)
+        found = call(*arrays, **options, **_OPTIONS, deadline=self.log.deadline)
         self.log.check_time()
         return found
 
@@ -220,7 +234,10 @@ class Task:
             terms = getattr(head, "history_terms", None)  # out of fold
             if terms is None:
                 terms = head.context_terms(torch.as_tensor(self.history.contexts))
-            self._terms[id(head)] = head, terms  # the head, so that its id stays its own
+            self._terms[id(head)] = (
+                head,
+                terms,
+            )  # the head, so that its id stays its own
         return self._terms[id(head)][1]
 
     def rng(self, stage: str) -> np.random.Generator:

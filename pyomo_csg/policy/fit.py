@@ -156,7 +156,15 @@ def fit(
     (2, 1)
     """
     settings = validate_fit_arguments(
-        scenarios, method, regularization, seed, network, config, callback, seconds, plan
+        scenarios,
+        method,
+        regularization,
+        seed,
+        network,
+        config,
+        callback,
+        seconds,
+        plan,
     )
     log = TrainingLog(progress, callback, seconds)
     seed, scenarios = int(seed), scenarios if scenarios == "auto" else int(scenarios)

@@ -169,7 +169,7 @@ class ForecastNetworkGenerator(_Framed):
     ):
         super().__init__(frame)
         self.distribution, self.members = distribution, [*map(dict, members)]
-        self.settings = {
+        self.settings: dict[str, Any] = {
             "inputs": int(settings["inputs"]),
             "shape": [int(size) for size in settings["shape"]],
             "hidden": [int(size) for size in settings["hidden"]],

@@ -120,8 +120,6 @@ def build_omega(two_stage: TwoStageModel, outcomes: np.ndarray) -> Omega:
     return Omega(*domain_bounds(two_stage, spread), center, spread)
 
 
-
-
 def _softplus_inverse(values: Tensor) -> Tensor:
     values = values.clamp(min=_MARGIN)
     return values + torch.log(-torch.expm1(-values))

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
@@ -86,7 +86,9 @@ class AtomTraining:
             fits.append(_AtomFit(mine[number].body, head))
         return Candidate("trained atoms", fits)
 
-    def train_networks(self, atoms: Candidate, samplers: Sequence[Sampler]) -> Candidate:
+    def train_networks(
+        self, atoms: Candidate, samplers: Sequence[Sampler]
+    ) -> Candidate:
         """Return small networks that start at the atoms, averaged over some seeds."""
         fits: list[Any] = list(atoms.fits)
         heads = [fit.head for fit in fits]
@@ -192,7 +194,7 @@ class AtomTraining:
 
     def _network(self, atoms: nn.Module, fold: int, member: int) -> Feedforward:
         """Return a network whose outputs start at the atoms."""
-        assert isinstance(atoms, Constant)
+        assert isinstance(atoms, Constant) and isinstance(atoms.free, Tensor)
         rng = self._task.rng(f"network {member} of fold {fold}")
         with torch_seed(rng):
             body = Feedforward(
@@ -211,9 +213,13 @@ class _AtomFit(NetworkFit):
 
     def generator(self, task: Task) -> AtomGenerator:
         """Return the atoms as arrays."""
-        free = self.body.free.detach().numpy()
+        body: Any = self.body
+        free = body.free.detach().numpy()
         return AtomGenerator(
-            _distribution(self.head), free[:, :-1], _softmax(free[:, -1]), frame_of(task)
+            _distribution(self.head),
+            free[:, :-1],
+            _softmax(free[:, -1]),
+            frame_of(task),
         )
 
     def scenarios(

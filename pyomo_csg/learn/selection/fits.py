@@ -62,7 +62,7 @@ class GeneratorFit:
         self, task: Task, rows: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the generator's scenarios and weights."""
-        scenarios, weights = self.make(task.history.contexts[rows])
+        scenarios, weights = map(np.asarray, self.make(task.history.contexts[rows]))
         return scenarios, weights if self.make.is_weighted else None
 
     def generator(self, task: Task) -> ScenarioGenerator:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from pyomo_csg.learn.checkpoint import train_or_restore
@@ -67,7 +66,9 @@ class IntegerTraining:
         found = one._train_relaxed_first("one scenario", one._mmd(), True)
         rng = task.rng("widened")
         wide = [replicate_scenarios(body, count, rng) for body in found]
-        bodies = larger._train("direct", wide, rate, self._plan.integer_programs, together=True)
+        bodies = larger._train(
+            "direct", wide, rate, self._plan.integer_programs, together=True
+        )
         return network_candidate("direct", bodies, heads)
 
     def polish(
@@ -141,7 +142,9 @@ class IntegerTraining:
             return list(bodies)
         task = self._task
         steps, size = steps_and_batch(programs, batch)
-        rows = sampled_rows(self._folds.rows, steps * size, 1, task.rng(f"{stage} rows"))
+        rows = sampled_rows(
+            self._folds.rows, steps * size, 1, task.rng(f"{stage} rows")
+        )
         schedule = Schedule.of_steps(steps, rows, size, rate, 0.0)
         options.setdefault("draws", self._plan.draws)
 

@@ -33,7 +33,9 @@ class ProgramTimes:
 
     solve: float  # zeta-SAA
     cost: float  # the recourse of a decision under one outcome
-    gradient: float | None  # zeta-SAA with the gradient of the loss; None: there is none
+    gradient: (
+        float | None
+    )  # zeta-SAA with the gradient of the loss; None: there is none
     search: float  # what l_opt takes on top, to search among ties
 
 
@@ -190,7 +192,8 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     n = len(task.history)
     budget = DEFAULT_SECONDS if seconds is None else seconds
     decision = times.solve + times.cost
-    kinds, scored = KINDS, 0
+    kinds: tuple[str, ...] = KINDS
+    scored = 0
     for kinds in (KINDS, SOME_KINDS):
         scored = int(_SCORING_SHARE * budget / (len(kinds) + _TRAINED) / decision)
         if scored >= min(n, _MANY_SCORED):
@@ -203,7 +206,9 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     limit = _TRAINING_SHARE * budget / _TRAINED / members / each
     comfortable = _COMFORTABLE / members / each
     natural = task.config.task_epochs * min(n, _MOST_PROGRAMS)
-    programs = int(min(natural, _MOST_PROGRAMS, max(comfortable, _ENOUGH_PROGRAMS), limit))
+    programs = int(
+        min(natural, _MOST_PROGRAMS, max(comfortable, _ENOUGH_PROGRAMS), limit)
+    )
     if programs < min(natural, _LEAST_PROGRAMS):
         programs = 0
     slow_search = times.search > times.solve

@@ -40,7 +40,7 @@ from pyomo_csg.learn.selection.fits import (
 )
 from pyomo_csg.learn.selection.fold_distributions import FoldDistributions
 from pyomo_csg.learn.selection.folds import holdout_folds
-from pyomo_csg.learn.selection.plan import Plan
+from pyomo_csg.learn.selection.plan import SOME_KINDS, Plan
 from pyomo_csg.learn.selection.scoring import compare_candidates, observed_costs
 from pyomo_csg.learn.task import Task
 
@@ -115,9 +115,8 @@ class _MethodFit:
             if history.has_panels:
                 samplers = [ObservedSampler(history.outcomes)] * len(rows)
             else:
-                kind = ("mixture",)
-                distributions = FoldDistributions(task, self._folds, (*SOME_KINDS, *kind))
-                samplers = distributions.samplers("mixture")
+                distributions = FoldDistributions(task, self._folds, SOME_KINDS)
+                samplers = [*distributions.samplers("mixture")]
             heads = None if self._head is None else [self._head] * len(rows)
             direct = Direct(task, samplers, heads, regularization=float(weight))
             return direct.train(mmd.bodies, rows, "direct")

@@ -257,9 +257,7 @@ def best_fit(
     return int(np.argmin(np.nan_to_num(means, nan=np.inf)))
 
 
-def _costs(
-    task: Task, fit: Fit, rows: np.ndarray, outcomes: np.ndarray
-) -> np.ndarray:
+def _costs(task: Task, fit: Fit, rows: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
     """Return the costs (n, m) of decisions on rows (n,) for outcomes (n, m, p)."""
     n, m, p = outcomes.shape
     decisions = np.repeat(decide_on_rows(task, fit, rows), m, axis=0)

@@ -73,6 +73,4 @@ def _few(task: Task, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if len(points) > _MOST_POINTS:
         rng = task.rng("thinned")
         points = points[np.sort(rng.choice(len(points), _MOST_POINTS, replace=False))]
-    return reduce(
-        points, None, task.scenarios, standard_spread(points), seed=task.seed
-    )
+    return reduce(points, None, task.scenarios, standard_spread(points), seed=task.seed)
