@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from pyomo_csg.learn.distributions.forecasts.fitting import FORECASTS, Fits
 from pyomo_csg.learn.distributions.forecasts.forest import Forest
-from pyomo_csg.learn.distributions.mixture import mix
-from pyomo_csg.learn.distributions.residuals import fit_residuals
-from pyomo_csg.learn.distributions.stored_arrays import Arrays
-from pyomo_csg.learn.distributions.weighted import Empirical, Weighted, fit_neighbors
+from pyomo_csg.learn.distributions.mixture import mix, restore_mixture
+from pyomo_csg.learn.distributions.residuals import fit_residuals, restore_residuals
+from pyomo_csg.learn.distributions.stored_arrays import Arrays, StoredArrays, damage
+from pyomo_csg.learn.distributions.weighted import (
+    Empirical,
+    Weighted,
+    fit_neighbors,
+    restore_weighted,
+)
 
 WEIGHTED = ("empirical", "neighbors", "forest weights", "extra trees weights")
 KINDS = (*WEIGHTED, *FORECASTS, "mixture")
@@ -24,6 +30,14 @@ class ConditionalDistribution(Protocol):
     @property
     def name(self) -> str:
         """What it is called in tables."""
+
+    @property
+    def feature_count(self) -> int | None:
+        """The number of features of a context, or None if it does not matter."""
+
+    @property
+    def column_count(self) -> int:
+        """The number of outcome columns p."""
 
     def outcomes(
         self, contexts: np.ndarray
@@ -77,29 +91,62 @@ def fit_distributions(
     Notes
     -----
     The time is bounded: with many rows or columns there are fewer trees, each sees some
-    rows, and splits look at the outcomes' main components.
+    rows, splits look at the outcomes' main components, and there is no boosting.
     """
-    fits = Fits(contexts, outcomes, seed, in_time)
+    with threadpool_limits(1, "blas"):  # matrices are small, and threads would spin
+        return _fit(Fits(contexts, outcomes, seed, in_time), kinds, (lower, upper))
+
+
+def _fit(
+    fits: Fits, kinds: Sequence[str], bounds: tuple[np.ndarray, np.ndarray]
+) -> dict[str, ConditionalDistribution]:
+    contexts, outcomes, seed = fits.contexts, fits.outcomes, fits.seed
     found: dict[str, ConditionalDistribution] = {}
-    for kind in (one for one in KINDS if one in kinds):
+    left_out = set(FORECASTS) - set(fits.affordable)
+    for kind in (one for one in KINDS if one in kinds and one not in left_out):
         if kind == "empirical":
             found[kind] = Empirical(kind, outcomes)
         elif kind == "neighbors":
             found[kind] = Weighted(kind, *fit_neighbors(contexts, outcomes, seed))
-        elif kind.endswith(" weights"):
+        elif kind in WEIGHTED:
             forest = fits.forecast(kind.removesuffix(" weights"))
             assert isinstance(forest, Forest)
             found[kind] = Weighted(kind, forest, outcomes)
         elif kind == "mixture":
             found[kind] = mix(kind, list(found.values()), outcomes, seed)
         else:
+            forecast = fits.forecast(kind)
             found[kind] = fit_residuals(
-                kind,
-                fits.forecast(kind),
-                contexts,
-                outcomes,
-                (lower, upper),
-                seed,
-                in_time,
+                kind, forecast, contexts, outcomes, bounds, seed, fits.in_time
             )
     return found
+
+
+def restore(
+    description: Any, arrays: Mapping[str, np.ndarray]
+) -> ConditionalDistribution:
+    """Return a distribution from what ``to_arrays`` gave, equal to the last bit.
+
+    Raises
+    ------
+    DataError
+        If the description and the arrays do not belong together.
+    """
+    return _restore(StoredArrays(description, arrays))
+
+
+def _restore(stored: StoredArrays, depth: int = 0) -> ConditionalDistribution:
+    kind, name = stored.text("kind"), stored.text("name")
+    if kind == "empirical":
+        history = stored.numbers("history", None, None)
+        if not len(history):
+            raise damage("array 'history' is empty")
+        return Empirical(name, history)
+    if kind == "weighted":
+        return restore_weighted(stored, name)
+    if kind == "residuals":
+        return restore_residuals(stored, name)
+    if kind == "mixture" and not depth:
+        parts = [_restore(part, 1) for part in stored.parts("parts")]
+        return restore_mixture(stored, name, parts)
+    raise damage(f"a distribution has kind {kind!r:.40}")

@@ -10,7 +10,12 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
-from pyomo_csg.learn.distributions.stored_arrays import Arrays, with_prefix
+from pyomo_csg.learn.distributions.stored_arrays import (
+    Arrays,
+    StoredArrays,
+    damage,
+    with_prefix,
+)
 
 if TYPE_CHECKING:
     from pyomo_csg.learn.distributions.conditional import ConditionalDistribution
@@ -28,6 +33,19 @@ class Mixture:
     name: str
     parts: Sequence[ConditionalDistribution]
     shares: np.ndarray
+
+    @property
+    def feature_count(self) -> int | None:
+        """The number of features of a context, or None if it does not matter."""
+        return max(
+            (f for f in (part.feature_count for part in self.parts) if f is not None),
+            default=None,
+        )
+
+    @property
+    def column_count(self) -> int:
+        """The number of outcome columns p."""
+        return self.parts[0].column_count
 
     def outcomes(
         self, contexts: np.ndarray
@@ -73,6 +91,17 @@ class Mixture:
         return {"kind": "mixture", "name": self.name, "parts": descriptions}, arrays
 
 
+def restore_mixture(
+    stored: StoredArrays, name: str, parts: Sequence[ConditionalDistribution]
+) -> Mixture:
+    """Return the mixture of some parts that was stored."""
+    sizes = {(part.feature_count, part.column_count) for part in parts}
+    features = {f for f, _ in sizes} - {None}
+    if len(features) > 1 or len({p for _, p in sizes}) > 1:
+        raise damage("the parts of a mixture have different sizes")
+    return Mixture(name, parts, stored.shares("shares", len(parts)))
+
+
 def mix(
     name: str,
     parts: Sequence[ConditionalDistribution],
@@ -87,7 +116,7 @@ def mix(
     rng = np.random.default_rng(seed)
     drawn = np.stack([part.sample_fitted(rows, _DRAWS, rng) for part in parts], axis=1)
     shares = _least_energy(*_mean_distances(drawn / unit, outcomes[rows] / unit))
-    used = np.flatnonzero(shares >= _LEAST)
+    used = np.flatnonzero(shares >= _LEAST).tolist()
     return Mixture(name, [parts[i] for i in used], shares[used] / shares[used].sum())
 
 

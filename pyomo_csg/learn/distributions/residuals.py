@@ -9,8 +9,14 @@ import numpy as np
 
 from pyomo_csg.learn.distributions.features import evenly_spaced
 from pyomo_csg.learn.distributions.forecasts.forecast import Forecast
-from pyomo_csg.learn.distributions.scales import Scale, fit_scale
-from pyomo_csg.learn.distributions.stored_arrays import Arrays, with_prefix
+from pyomo_csg.learn.distributions.forecasts.restoring import restore_forecast
+from pyomo_csg.learn.distributions.scales import Scale, fit_scale, restore_scale
+from pyomo_csg.learn.distributions.stored_arrays import (
+    Arrays,
+    StoredArrays,
+    damage,
+    with_prefix,
+)
 from pyomo_csg.learn.distributions.weighted import MOST_OUTCOMES, draw_others
 
 
@@ -61,6 +67,16 @@ class Residuals:
         outcomes = location[:, None] + scale[:, None] * residuals
         return np.minimum(np.maximum(outcomes, self.lower), self.upper)
 
+    @property
+    def feature_count(self) -> int | None:
+        """The number of features of a context, or None if it does not matter."""
+        return self.forecast.feature_count
+
+    @property
+    def column_count(self) -> int:
+        """The number of outcome columns p."""
+        return len(self.lower)
+
     def outcomes(
         self, contexts: np.ndarray
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -110,6 +126,17 @@ class Residuals:
             "forecast": forecast,
             "size": size,
         }, arrays
+
+
+def restore_residuals(stored: StoredArrays, name: str) -> Residuals:
+    """Return the distribution that was stored."""
+    forecast = restore_forecast(stored.part("forecast"))
+    p = forecast.column_count
+    size = restore_scale(stored.part("size"), forecast)
+    residuals = stored.numbers("residuals", None, p)
+    if not len(residuals):
+        raise damage("array 'residuals' is empty")
+    return Residuals(name, forecast, size, *stored.bounds(p), residuals)
 
 
 def fit_residuals(

@@ -10,20 +10,28 @@ import numpy as np
 from pyomo_csg.learn.distributions.features import context_features
 from pyomo_csg.learn.distributions.forecasts.forecast import Forecast
 from pyomo_csg.learn.distributions.forecasts.forest_fitting import fit_forest
+from pyomo_csg.learn.distributions.forecasts.restoring import restore_forecast
 from pyomo_csg.learn.distributions.forecasts.ridge import fit_ridge
 from pyomo_csg.learn.distributions.forecasts.row_parts import (
     default_folds,
     fold_numbers,
     row_units,
 )
-from pyomo_csg.learn.distributions.stored_arrays import Arrays, with_prefix
+from pyomo_csg.learn.distributions.stored_arrays import (
+    Arrays,
+    StoredArrays,
+    damage,
+    with_prefix,
+)
 
 _FEWEST = 60  # rows, below which the scale is constant
 _LEAST_ERROR = 0.05  # of the mean error, so that logarithms stay finite
-_TREES, _LEAF = 60, 20
+_TREES, _LEAF = 40, 20
 _WIDEST = 4.0  # times the typical scale, and one over it
 _CLEAR = 2.0  # standard errors
 _BLOCKS = 20
+_MOST_ROWS = 2000
+_MOST_COLUMNS = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +64,21 @@ class Scale:
         return {"forecast": description}, arrays | with_prefix("forecast", inside)
 
 
+def restore_scale(stored: StoredArrays, location: Forecast) -> Scale:
+    """Return the scale that was stored with a forecast of the location."""
+    p = location.column_count
+    used = stored.integers("used", p, high=2).astype(bool)
+    if "forecast" not in stored:
+        if used.any():
+            raise damage("a scale has no forecast")
+        return Scale(used)
+    forecast = restore_forecast(stored.part("forecast"))
+    expected = location.feature_count + _location_count(p), p
+    if (forecast.feature_count, forecast.column_count) != expected:
+        raise damage("a scale does not fit the location")
+    return Scale(used, forecast)
+
+
 def fit_scale(
     contexts: np.ndarray,
     location: np.ndarray,
@@ -70,34 +93,47 @@ def fit_scale(
     """
     m, p = errors.shape
     constant = Scale(np.zeros(p, dtype=bool), None, np.ones((m, p)))
-    typical = np.abs(errors).mean(axis=0)
-    if m < _FEWEST or not (typical > 0).any():
+    if m < _FEWEST or not errors.any():
         return constant
-    typical = np.where(typical > 0, typical, 1.0)
-    sizes = np.abs(errors) / typical
+    features = _features(contexts, location)
+    rows = evenly_spaced(m, _MOST_ROWS)
+    typical = np.abs(errors[rows]).mean(axis=0)
+    sizes = np.abs(errors[rows]) / np.where(typical > 0, typical, 1.0)
     targets = np.log(np.maximum(sizes, _LEAST_ERROR))
     targets -= targets.mean(axis=0)
-    features = _features(contexts, location)
-    units = row_units(features, errors, in_time)
-    folds = fold_numbers(units, seed, in_time, default_folds(m, in_time))
-    tried: list[Forecast] = [
-        fit_ridge(features, targets, folds, False),
-        fit_forest(features, targets, units, seed, leaf=_LEAF, trees=_TREES),
-    ]
+    tried = _fit_logarithms(features[rows], targets, seed, in_time)
     gains = np.stack([_gains(sizes, _limited(one.out_of_fold)) for one in tried])
     best = int(gains.mean(axis=(1, 2)).argmax())
     used = _is_clear(gains[best])
     if not used.any():
         return constant
-    fitted = np.where(used, _limited(tried[best].out_of_fold), 1.0)
-    return Scale(used, tried[best], fitted)
+    logarithm = np.empty((m, p)) if len(rows) == m else tried[best].predict(features)
+    logarithm[rows] = tried[best].out_of_fold
+    return Scale(used, tried[best], np.where(used, _limited(logarithm), 1.0))
+
+
+def _fit_logarithms(
+    features: np.ndarray, targets: np.ndarray, seed: int, in_time: bool
+) -> list[Forecast]:
+    """Return a linear and a forest model of logarithms (m, p)."""
+    units = row_units(features, targets, in_time)
+    folds = fold_numbers(units, seed, in_time, default_folds(len(targets), in_time))
+    return [
+        fit_ridge(features, targets, folds, False),
+        fit_forest(features, targets, units, seed, True, _LEAF, _TREES),
+    ]
 
 
 def _features(contexts: np.ndarray, location: np.ndarray) -> np.ndarray:
     """Return features: errors often grow with the level."""
-    if location.shape[1] > 24:
+    if _location_count(location.shape[1]) == 1:
         location = location.mean(axis=1, keepdims=True)
     return np.hstack([context_features(contexts), location])
+
+
+def _location_count(p: int) -> int:
+    """Return how many features the location is: its columns, or where many their mean."""
+    return p if p <= _MOST_COLUMNS else 1
 
 
 def _limited(logarithm: np.ndarray) -> np.ndarray:
@@ -107,8 +143,9 @@ def _limited(logarithm: np.ndarray) -> np.ndarray:
 
 def _gains(sizes: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Return by how much each row's Laplace log-likelihood (m, p) is above a constant's."""
-    unit = (sizes / scale).mean(axis=0)
-    return np.log(sizes.mean(axis=0) / (scale * unit)) + sizes - sizes / (scale * unit)
+    size = np.maximum(sizes.mean(axis=0), _LEAST_ERROR)
+    scale = scale * np.maximum((sizes / scale).mean(axis=0), _LEAST_ERROR)
+    return np.log(size / scale) + sizes / size - sizes / scale
 
 
 def _is_clear(gains: np.ndarray) -> np.ndarray:

@@ -70,6 +70,22 @@ class StoredArrays:
             raise damage(f"array '{name}' contains values that are not positive")
         return array
 
+    def shares(self, name: str, *shape: int | None) -> np.ndarray:
+        """Return weights of at least 0 that sum to 1 along the first axis."""
+        array = self.numbers(name, *shape)
+        total = array.sum(axis=0)
+        if (array < 0).any() or (np.abs(total - 1) > 1e-6).any():
+            raise damage(f"array '{name}' does not contain shares that sum to 1")
+        return array
+
+    def bounds(self, p: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the arrays 'lower' and 'upper' (p,)."""
+        lower = self.numbers("lower", p, finite=False)
+        upper = self.numbers("upper", p, finite=False)
+        if (lower > upper).any():
+            raise damage("array 'lower' is above 'upper'")
+        return lower, upper
+
     def integers(
         self, name: str, *shape: int | None, low: int = 0, high: int = 2**31 - 1
     ) -> np.ndarray:

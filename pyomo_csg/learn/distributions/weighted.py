@@ -17,6 +17,7 @@ from pyomo_csg.learn.distributions.features import (
     scale_features,
     standard_spread,
 )
+from pyomo_csg.learn.distributions.forecasts.forest import restore_forest
 from pyomo_csg.learn.distributions.stored_arrays import (
     Arrays,
     StoredArrays,
@@ -36,6 +37,10 @@ _WORK = 5e8  # numbers that are compared for that
 
 class RowWeights(Protocol):
     """Weights of m past outcomes; each row of weights sums to 1."""
+
+    @property
+    def feature_count(self) -> int:
+        """The number of features f of a context."""
 
     def weights(self, contexts: np.ndarray) -> csr_array:
         """Return weights (n, m) for contexts."""
@@ -57,6 +62,16 @@ class Weighted:
     name: str
     weights: RowWeights
     history: np.ndarray
+
+    @property
+    def feature_count(self) -> int | None:
+        """The number of features of a context, or None if it does not matter."""
+        return self.weights.feature_count
+
+    @property
+    def column_count(self) -> int:
+        """The number of outcome columns p."""
+        return self.history.shape[1]
 
     def outcomes(
         self, contexts: np.ndarray
@@ -94,6 +109,16 @@ class Empirical:
     name: str
     history: np.ndarray
 
+    @property
+    def feature_count(self) -> int | None:
+        """The number of features of a context, or None if it does not matter."""
+        return None
+
+    @property
+    def column_count(self) -> int:
+        """The number of outcome columns p."""
+        return self.history.shape[1]
+
     def outcomes(
         self, contexts: np.ndarray
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -122,6 +147,20 @@ class Empirical:
     def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
         """Return a JSON description, and the arrays."""
         return {"kind": "empirical", "name": self.name}, {"history": self.history}
+
+
+def restore_weighted(stored: StoredArrays, name: str) -> Weighted:
+    """Return the weighted outcomes that were stored."""
+    inside = stored.part("weights")
+    kind = inside.text("kind")
+    if kind == "neighbors":
+        neighbors = restore_neighbors(inside)
+        history = stored.numbers("history", len(neighbors.points), None)
+        return Weighted(name, neighbors, history)
+    if kind == "forest":
+        forest = restore_forest(inside)
+        return Weighted(name, forest, stored.numbers("history", *forest.outcomes.shape))
+    raise damage(f"weights have kind {kind!r:.40}")
 
 
 def draw_others(
@@ -160,6 +199,11 @@ class Neighbors:
     count: int
     kept: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
     fitted: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def feature_count(self) -> int:
+        """The number of features f of a context."""
+        return len(self.center)
 
     def weights(self, contexts: np.ndarray) -> csr_array:
         """Return weights (n, k)."""

@@ -12,6 +12,7 @@ from pyomo_csg.learn.distributions.forecasts.trees import Trees, restore_trees
 from pyomo_csg.learn.distributions.stored_arrays import (
     Arrays,
     StoredArrays,
+    damage,
     with_prefix,
 )
 
@@ -26,6 +27,16 @@ class Boosted:
     trees: Trees
     values: np.ndarray
     out_of_fold: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def feature_count(self) -> int:
+        """The number of features f of a context."""
+        return self.ridge.feature_count
+
+    @property
+    def column_count(self) -> int:
+        """The number of outcome columns p."""
+        return self.ridge.column_count
 
     def predict(self, contexts: np.ndarray) -> np.ndarray:
         """Return predictions (n, p)."""
@@ -47,6 +58,8 @@ def restore_boosted(stored: StoredArrays) -> Boosted:
     """Return the boosted trees that were stored."""
     ridge = restore_ridge(stored.part("ridge"))
     trees = restore_trees(stored)
+    if len(trees.center) != ridge.feature_count:
+        raise damage("boosted trees and their ridge regression have different features")
     values = stored.numbers("values", trees.node_count, len(ridge.offset))
     return Boosted(ridge, trees, values)
 

@@ -22,7 +22,7 @@ from pyomo_csg.learn.distributions.forecasts.ridge import Ridge
 from pyomo_csg.learn.distributions.forecasts.row_parts import choose_by_column
 from pyomo_csg.learn.distributions.forecasts.trees import Trees, trees_from_sklearn
 
-_STEPS, _RATE, _DEPTH = 100, 0.1, 3
+_STEPS, _RATE, _DEPTH = 60, 0.12, 3
 _SAMPLE = 2 / 3  # of the units, for each tree
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from pyomo_csg.learn.distributions.features import context_features
 from pyomo_csg.learn.distributions.forecasts.boosted import Boosted
@@ -20,7 +21,8 @@ from pyomo_csg.learn.distributions.forecasts.row_parts import (
 from pyomo_csg.learn.distributions.forecasts.stacking import stack
 
 FORECASTS = ("ridge", "quadratic", "forest", "extra trees", "boosting", "stacked")
-_BOOSTING_FOLDS = 5
+_BOOSTING_FOLDS = 3
+_MOST_BOOSTED = 1_000_000  # numbers in the contexts
 
 
 def fit_forecast(
@@ -50,8 +52,9 @@ def fit_forecasts(
     in_time: bool,
 ) -> dict[str, Forecast]:
     """Return one forecast of each kind, with no part fitted twice."""
-    fit = Fits(contexts, outcomes, seed, in_time)
-    return {kind: fit.forecast(kind) for kind in kinds}
+    fits = Fits(contexts, outcomes, seed, in_time)
+    with threadpool_limits(1, "blas"):  # matrices are small, and threads would spin
+        return {kind: fits.forecast(kind) for kind in kinds}
 
 
 class Fits:
@@ -60,10 +63,18 @@ class Fits:
     def __init__(
         self, contexts: np.ndarray, outcomes: np.ndarray, seed: int, in_time: bool
     ):
+        self.contexts, self.outcomes = contexts, outcomes
+        self.seed, self.in_time = seed, in_time
         self._features = context_features(contexts)
-        self._outcomes, self._seed, self._in_time = outcomes, seed, in_time
         self._units = row_units(contexts, outcomes, in_time)
         self._done: dict[str, Forecast] = {}
+
+    @property
+    def affordable(self) -> tuple[str, ...]:
+        """The kinds that a history of this size allows."""
+        if self._features.size <= _MOST_BOOSTED:
+            return FORECASTS
+        return tuple(kind for kind in FORECASTS if kind != "boosting")
 
     def forecast(self, kind: str) -> Forecast:
         """Return the forecast of one kind."""
@@ -73,23 +84,22 @@ class Fits:
 
     def _fit(self, kind: str) -> Forecast:
         if kind == "stacked":
-            kinds = [one for one in FORECASTS if one != "stacked"]
-            parts = [self.forecast(one) for one in kinds]
-            return stack(parts, self._outcomes, self._folds())
+            parts = [self.forecast(one) for one in self.affordable if one != "stacked"]
+            return stack(parts, self.outcomes, self._folds())
         if kind == "boosting":
             return self._boosted()
         if kind in ("forest", "extra trees"):
             return fit_forest(
                 self._features,
-                self._outcomes,
+                self.outcomes,
                 self._units,
-                self._seed,
+                self.seed,
                 extra=kind == "extra trees",
             )
         return self._ridge(quadratic=kind == "quadratic")
 
     def _ridge(self, quadratic: bool) -> Ridge:
-        return fit_ridge(self._features, self._outcomes, self._folds(), quadratic)
+        return fit_ridge(self._features, self.outcomes, self._folds(), quadratic)
 
     def _boosted(self) -> Boosted:
         ridge = self.forecast("ridge")
@@ -97,13 +107,13 @@ class Fits:
         return boost_ridge(
             ridge,
             self._features,
-            self._outcomes,
+            self.outcomes,
             self._units,
             self._folds(_BOOSTING_FOLDS),
-            self._seed,
+            self.seed,
         )
 
     def _folds(self, count: int | None = None) -> np.ndarray:
         """Return the fold (m,) of each row."""
-        wanted = count or default_folds(len(self._outcomes), self._in_time)
-        return fold_numbers(self._units, self._seed, self._in_time, wanted)
+        wanted = count or default_folds(len(self.outcomes), self.in_time)
+        return fold_numbers(self._units, self.seed, self.in_time, wanted)

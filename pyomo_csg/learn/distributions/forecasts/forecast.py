@@ -23,6 +23,14 @@ class Forecast(Protocol):
     def out_of_fold(self) -> np.ndarray:
         """Predictions (m, p) of the fitted rows by models that have not seen them."""
 
+    @property
+    def feature_count(self) -> int:
+        """The number of features f of a context."""
+
+    @property
+    def column_count(self) -> int:
+        """The number of outcome columns p."""
+
     def predict(self, contexts: np.ndarray) -> np.ndarray:
         """Return predictions (n, p) for contexts (n, d) or (n, W, d)."""
 

@@ -36,6 +36,16 @@ class Forest:
     counts: np.ndarray
     fitted_leaves: np.ndarray | None = None
 
+    @property
+    def feature_count(self) -> int:
+        """The number of features f of a context."""
+        return len(self.trees.center)
+
+    @property
+    def column_count(self) -> int:
+        """The number of outcome columns p."""
+        return self.outcomes.shape[1]
+
     def predict(self, contexts: np.ndarray) -> np.ndarray:
         """Return predictions (n, p)."""
         leaves = self.trees.leaves(contexts)

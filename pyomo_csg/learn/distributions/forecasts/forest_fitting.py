@@ -64,11 +64,11 @@ def fit_forest(
         fitted.append(tree)
         members.append((rows, tree.tree_.apply(inside), counts))
     grown = trees_from_sklearn(fitted, center, spread)
-    rows, nodes, counts = (
+    first = np.repeat(grown.roots, [len(mine) for mine, *_ in members])
+    seen, leaves, drawn = (
         np.concatenate(part).astype(np.int32) for part in zip(*members, strict=True)
     )
-    nodes += np.repeat(grown.roots, [len(mine) for mine, *_ in members])
-    return Forest(grown, outcomes, rows, nodes, counts, grown.leaves(features))
+    return Forest(grown, outcomes, seen, leaves + first, drawn, grown.leaves(features))
 
 
 def main_axes(targets: np.ndarray) -> np.ndarray:

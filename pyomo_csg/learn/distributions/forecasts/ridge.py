@@ -38,6 +38,16 @@ class Ridge:
     slopes: np.ndarray
     out_of_fold: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
+    @property
+    def feature_count(self) -> int:
+        """The number of features f of a context."""
+        return len(self.center)
+
+    @property
+    def column_count(self) -> int:
+        """The number of outcome columns p."""
+        return len(self.offset)
+
     def predict(self, contexts: np.ndarray) -> np.ndarray:
         """Return predictions (n, p)."""
         scaled = scale_features(context_features(contexts), self.center, self.spread)

@@ -10,7 +10,12 @@ import numpy as np
 from scipy.optimize import nnls
 
 from pyomo_csg.learn.distributions.forecasts.forecast import Forecast
-from pyomo_csg.learn.distributions.stored_arrays import Arrays, with_prefix
+from pyomo_csg.learn.distributions.stored_arrays import (
+    Arrays,
+    StoredArrays,
+    damage,
+    with_prefix,
+)
 
 _LEAST = 0.02  # weight, below which a part is left out
 _SHRINKAGE = 0.02
@@ -23,6 +28,16 @@ class Stacked:
     parts: Sequence[Forecast]
     weights: np.ndarray
     out_of_fold: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def feature_count(self) -> int:
+        """The number of features f of a context."""
+        return self.parts[0].feature_count
+
+    @property
+    def column_count(self) -> int:
+        """The number of outcome columns p."""
+        return self.weights.shape[1]
 
     def predict(self, contexts: np.ndarray) -> np.ndarray:
         """Return predictions (n, p)."""
@@ -38,6 +53,18 @@ class Stacked:
             descriptions.append(description)
             arrays |= with_prefix(f"parts/{i}", inside)
         return {"kind": "stacked", "parts": descriptions}, arrays
+
+
+def restore_stacked(stored: StoredArrays, parts: Sequence[Forecast]) -> Stacked:
+    """Return the stacked forecast of some parts that was stored."""
+    weights = stored.shares("weights", len(parts), None)
+    for part in parts:
+        if (part.feature_count, part.column_count) != (
+            parts[0].feature_count,
+            weights.shape[1],
+        ):
+            raise damage("the parts of a stacked forecast have different sizes")
+    return Stacked(parts, weights)
 
 
 def stack(
