@@ -14,9 +14,9 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decider import Decider, LearnedDecider
-from pyomo_csg.errors import DataError
 from pyomo_csg.learn.fit_result import FitResult
 from pyomo_csg.learn.generators.base import PerContext
+from pyomo_csg.policy.generator_checks import check_generator
 from pyomo_csg.solve import Solution
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Policy(LearnedDecider):
         generator = self._generator = learned.generator
         self.context_shape = tuple(generator.context_shape)
         self._center, self._spread = generator.center, generator.spread
-        self._check_generator()
+        check_generator(generator, self.two_stage)
         self.count, self._weighted = generator.count, generator.is_weighted
         rounding = _ROUNDING * (
             1 + np.abs(self._center / self._spread).max(initial=0.0)
@@ -232,38 +232,6 @@ class Policy(LearnedDecider):
         if self.count is None:
             return list(chain(*scenarios)), list(chain(*weights))
         return np.concatenate(scenarios), np.concatenate(weights)
-
-    def _check_generator(self) -> None:
-        """Raise a DataError unless the generator fits the model for the mean context."""
-        numbers = len(self.two_stage.uncertain_params)
-        subject = f"The scenario generator does not fit '{self.two_stage.model.name}'"
-        middle = np.array(np.broadcast_to(self._center, self.context_shape))[None]
-        try:
-            scenarios, weights = self._generator(middle)
-            count = self._generator.count
-        except Exception as error:  # a user's own module may raise anything
-            found = (
-                f"it fails on contexts {middle.shape}: {type(error).__name__}: {error}"
-            )
-            raise DataError(subject, [found]) from error
-        shape, wanted = np.shape(scenarios), "K" if count is None else count
-        if (
-            len(shape) != 3
-            or shape[::2] != (1, numbers)
-            or count not in (None, shape[1])
-        ):
-            found = (
-                f"for one context it gives {shape}; expected (1, {wanted}, {numbers})"
-            )
-            raise DataError(subject, [found])
-        shares = np.asarray(weights)
-        is_finite = np.isfinite(scenarios).all() and np.isfinite(shares).all()
-        if not is_finite or shares.shape != shape[:2]:
-            found = "for the mean context it gives values that are not finite"
-            raise DataError(subject, [f"{found}; fit it again"])
-        if (shares < 0).any() or abs(shares.sum() - 1) > _ROUNDING:
-            found = "its weights for the mean context are not shares of 1"
-            raise DataError(subject, [f"{found}; fit it again"])
 
 
 def _unpickle(content: bytes, settings: dict[str, Any]) -> Policy:

@@ -24,11 +24,15 @@ def domain_map(
     low, high = np.isfinite(lower), np.isfinite(upper)
     least = np.where(low, lower, center - spread)
     most = np.where(high, upper, np.maximum(center, least) + spread)
-    width = np.maximum(most - least, _LEAST_WIDTH)
-    share = np.clip((center - least) / width, _MARGIN, 1 - _MARGIN)
-    shift, gain = np.log(share / (1 - share)), spread / (width * share * (1 - share))
-    lower_shift = _softplus_inverse((center - least) / spread)
-    upper_shift = _softplus_inverse((most - center) / spread)
+    with np.errstate(all="ignore"):  # numbers of a hostile file may overflow
+        width = np.maximum(most - least, _LEAST_WIDTH)
+        share = np.clip((center - least) / width, _MARGIN, 1 - _MARGIN)
+        shift, gain = (
+            np.log(share / (1 - share)),
+            spread / (width * share * (1 - share)),
+        )
+        lower_shift = _softplus_inverse((center - least) / spread)
+        upper_shift = _softplus_inverse((most - center) / spread)
 
     def above(free: np.ndarray) -> np.ndarray:
         return least + spread * _softplus(free + lower_shift)
