@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.errors import shortlist
-from pyomo_csg.learn.generators.base import ScenarioGenerator
 from pyomo_csg.learn.generators.network_description import custom_parts
+from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.storage import Arrays
 from pyomo_csg.validation import is_number, is_whole

@@ -10,7 +10,7 @@ import pandas as pd
 from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.comparison import pairs_for
-from pyomo_csg.learn.history import read_contexts
+from pyomo_csg.learn.context_reader import read_contexts
 from pyomo_csg.plotting import sound_axes
 from pyomo_csg.report.contexts import nearby_outcomes
 

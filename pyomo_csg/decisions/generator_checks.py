@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.generators.base import ScenarioGenerator
+from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.stages import TwoStageModel
 
 _ROUNDING = 1e-9
@@ -16,14 +16,15 @@ _ROUNDING = 1e-9
 def check_generator(generator: ScenarioGenerator, two_stage: TwoStageModel) -> None:
     """Raise a DataError unless a generator fits a model."""
     numbers = len(two_stage.uncertain_params)
+    subject = f"The scenario generator does not fit '{two_stage.model.name}'"
     try:
         problem = _find_problem(generator, numbers)
     except Exception as error:  # a user's own module may raise anything
-        shape = (1, *generator.context_shape)
-        problem = f"it fails on contexts {shape}: {type(error).__name__}: {error}"
+        found = f"it fails on contexts {(1, *generator.context_shape)}"
+        found += f": {type(error).__name__}: {error}"
+        raise DataError(subject, [found]) from error
     if problem:
-        name = two_stage.model.name
-        raise DataError(f"The scenario generator does not fit '{name}'", [problem])
+        raise DataError(subject, [problem])
 
 
 def _find_problem(generator: ScenarioGenerator, numbers: int) -> str:
