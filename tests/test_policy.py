@@ -188,6 +188,16 @@ def test_panels_and_integers():
     assert many["held[1]"].tolist() == [held[0]] * 2
 
 
+def test_decisions_have_exact_integers_and_no_negative_zero():
+    policy = Policy(cvar_portfolio.build(), portfolio())
+    panels = np.random.default_rng(3).normal(size=(20, 6, 4))
+    table = policy.decide(panels)
+    held = table[[f"held[{i}]" for i in range(1, 11)]].to_numpy()
+    assert np.array_equal(held, np.round(held))
+    for values in (table.to_numpy(), policy.decide(panels[0]).vector):
+        assert not np.signbit(values[values == 0]).any()
+
+
 def test_many_contexts_give_a_table_by_pyomo_names_with_the_index_kept():
     names = ("wind", "price", "rain", "day")
     policy = Policy(cep1.build(), machines(names=names))

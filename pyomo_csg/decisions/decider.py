@@ -6,26 +6,33 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import pandas as pd
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decision import Decision
+from pyomo_csg.decisions.generator_checks import check_generator
 from pyomo_csg.errors import SolveError
-from pyomo_csg.learn.columns import LARGEST
-from pyomo_csg.learn.generators.base import PerContext
-from pyomo_csg.learn.history import read_contexts
+from pyomo_csg.learn.columns import is_frame
+from pyomo_csg.learn.context_reader import read_contexts
+from pyomo_csg.learn.generators.scenario_generator import PerContext
 from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel
 
-if TYPE_CHECKING:  # baselines need no torch
+if TYPE_CHECKING:  # a single decision needs neither pandas nor torch
+    import pandas as pd
+
     from pyomo_csg.learn.fit_result import FitResult
     from pyomo_csg.learn.networks.task_nets import TaskNet
 
 logger = logging.getLogger(__name__)
+
+_FAR = 1.1  # times the largest distance in the history
+_ROUNDING = 1e-9
+_BATCH = 4096  # contexts, to bound memory
 
 
 class Decider(ABC):
@@ -167,6 +174,7 @@ class Decider(ABC):
         decisions = solution.decision
         if self._integer:
             decisions[:, self._integer] = np.round(decisions[:, self._integer])
+        decisions += 0.0  # -0.0 becomes 0.0
         if one:
             return Decision(
                 self._names,
@@ -176,7 +184,9 @@ class Decider(ABC):
                 weights[0],
                 str(solution.status[0]),
             )
-        index = x.index if isinstance(x, pd.DataFrame) else None
+        import pandas as pd
+
+        index = x.index if is_frame(x) else None
         return pd.DataFrame(decisions, columns=list(self._names), index=index)
 
     @abstractmethod
@@ -197,13 +207,6 @@ class Decider(ABC):
 
     def _read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
         """Return contexts (n, ...), and whether ``x`` was a single one."""
-        # Fast path for the most common calls: one context as an array or a list of floats.
-        is_list = type(x) is list and all(type(value) is float for value in x)
-        is_array = type(x) is np.ndarray and x.dtype == np.float64
-        if (is_list or is_array) and np.shape(x) == self.context_shape:
-            context = np.array(x)
-            if (np.abs(context) < LARGEST).all():
-                return context[None], True
         return read_contexts(x, self.context_shape, self.context_names)
 
     def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
@@ -237,6 +240,18 @@ class LearnedDecider(Decider):
     learned: FitResult
     count: int | None  # None if it varies by context
 
+    def __init__(self, model: BlockData, learned: FitResult, **settings: Any):
+        super().__init__(model, **settings)
+        self.learned = learned
+        generator = self._generator = learned.generator
+        check_generator(generator, self.two_stage)
+        self.context_names = learned.context_names
+        self.context_shape = tuple(generator.context_shape)
+        self.count, self._weighted = generator.count, generator.is_weighted
+        self._center, self._spread = generator.center, generator.spread
+        size = np.abs(self._center / self._spread).max(initial=0.0)
+        self._limit = _FAR * learned.reach + float(_ROUNDING * (1 + size))
+
     @property
     def network(self) -> TaskNet:
         """The torch network that generates the scenarios; a DataError if there is none."""
@@ -251,6 +266,45 @@ class LearnedDecider(Decider):
     def history(self) -> pd.DataFrame:
         """Training losses: stage, step and values."""
         return self.learned.log
+
+    def _read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
+        contexts, one = super()._read_contexts(x)
+        self._warn_if_far(contexts)
+        return contexts, one
+
+    def _warn_if_far(self, contexts: np.ndarray) -> None:
+        flat = ((contexts - self._center) / self._spread).reshape(len(contexts), -1)
+        if np.abs(flat).max() <= self._limit:
+            return  # the usual case: the root mean square cannot be larger
+        distance = np.sqrt(np.einsum("ni,ni->n", flat, flat) / flat.shape[1])
+        if distance.max() > self._limit:
+            logger.warning(
+                "%d of %d contexts are far from the history: the farthest is %.3g standard "
+                "deviations from its mean, in the history at most %.3g; scenarios and "
+                "decisions for such contexts are extrapolated",
+                np.count_nonzero(distance > self._limit),
+                len(contexts),
+                distance.max(),
+                self.learned.reach,
+            )
+
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[PerContext, PerContext]:
+        """Return scenarios (n, K, p) and weights (n, K); lists of n if K varies."""
+        if len(contexts) <= _BATCH:
+            return self._generator(contexts)
+        starts = range(0, len(contexts), _BATCH)
+        parts = [self._generator(contexts[i : i + _BATCH]) for i in starts]
+        scenarios, weights = zip(*parts, strict=True)
+        if self.count is None:
+            return list(chain(*scenarios)), list(chain(*weights))
+        return np.concatenate(scenarios), np.concatenate(weights)
+
+    def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
+        is_stacked = isinstance(scenarios, np.ndarray)
+        shares = None if is_stacked and not self._weighted else weights
+        return super()._solve_scenarios(scenarios, shares, **how)
 
 
 def _explain_infeasible(error: SolveError, contexts: np.ndarray) -> SolveError:

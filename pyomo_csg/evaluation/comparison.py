@@ -14,7 +14,8 @@ from sklearn.model_selection import KFold
 from pyomo_csg.baselines.standard_baselines import comparison_baselines
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.history import History, read_contexts, read_history
+from pyomo_csg.learn.context_reader import read_contexts
+from pyomo_csg.learn.history import History, read_history
 from pyomo_csg.learn.task import decision_costs
 from pyomo_csg.solve import Oracle
 

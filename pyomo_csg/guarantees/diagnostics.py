@@ -22,7 +22,7 @@ from pyomo_csg.evaluation.comparison import (
     select_pairs,
     split_halves,
 )
-from pyomo_csg.learn.history import read_contexts
+from pyomo_csg.learn.context_reader import read_contexts
 from pyomo_csg.stages.inputs import scenario_batch, weight_batch
 from pyomo_csg.validation import Problems
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.param import Param
 from pyomo.core.base.range import NumericRange
@@ -27,6 +26,9 @@ from pyomo_csg.stages.annotation import (
 from pyomo_csg.stages.inputs import scenario_array, weight_vector
 from pyomo_csg.stages.model_checks import is_discrete
 from pyomo_csg.stages.two_stage import TwoStageModel
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @contextmanager
@@ -152,6 +154,8 @@ def from_mpisppy(
     columns = _names(two_stage.uncertain_params)
     outcomes = scenario_array(two_stage, table[columns])
     weights = weight_vector(_normalized(probabilities), outcomes)
+    import pandas as pd
+
     scenarios = pd.DataFrame(outcomes, index=names, columns=columns)
     return model, scenarios, pd.Series(weights, index=names, name="weight")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from itertools import chain
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.constraint import Constraint
 from pyomo.core.base.objective import Objective
@@ -17,6 +16,9 @@ from pyomo.core.base.var import Var
 from pyomo.repn import generate_standard_repn
 
 from pyomo_csg.stages.stage_inference import leaves
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _WIDTH = 40
 
@@ -80,6 +82,8 @@ class SideBySide:
 
     def table(self) -> pd.DataFrame:
         """Return the mutable Params in use: a row a scenario, a column a number."""
+        import pandas as pd
+
         return pd.DataFrame.from_dict(self._rows, orient="index")
 
     def _load(self, values: dict[str, Any]) -> None:

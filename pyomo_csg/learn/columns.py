@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import reprlib
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from pyomo_csg.errors import DataError, shortlist
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LARGEST = 1e100  # of a context's number, so that squares are finite
 _MAX_CELLS = 3  # shown for a column
@@ -33,7 +36,7 @@ ENCODINGS = {
     _CATEGORIES: "encode it as numbers, e.g. with pandas.get_dummies",
 }
 _REMEDIES = {**ENCODINGS, _STRAY: "correct it, or drop the row"}
-_DATE_TYPES = date | time | timedelta | pd.Period | np.datetime64 | np.timedelta64
+_DATE_TYPES = date | time | timedelta | np.datetime64 | np.timedelta64
 
 
 class Columns:
@@ -124,6 +127,8 @@ class Columns:
 
     def _add(self, label: str, values: Any) -> None:
         """Keep an array or a Series if all its cells are numbers; report it if not."""
+        import pandas as pd
+
         dtype = object if values.dtype == object else None  # do not infer another
         column = pd.Series(values.ravel() if values.ndim > 1 else values, dtype=dtype)
         kind, position = _non_numeric_content(column)
@@ -144,6 +149,18 @@ class Columns:
     def _place(self, cell: Sequence[Any]) -> str:
         words = [] if self.rows is None else [f"row {self.rows[cell[0]]}"]
         return ", ".join([*words, *(f"step {step}" for step in cell[1:])])
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a DataFrame; pandas is not imported to find out."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame)
+
+
+def is_series(value: Any) -> bool:
+    """Whether a value is a Series; pandas is not imported to find out."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.Series)
 
 
 def as_array(values: Any, expected: str) -> np.ndarray:
@@ -176,6 +193,8 @@ def describe_type(value: Any) -> str:
 
 def _non_numeric_content(column: pd.Series) -> tuple[str, int | None]:
     """Return what a column contains besides numbers ('' if nothing), and where."""
+    import pandas as pd
+
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return _CATEGORIES, None
@@ -199,6 +218,8 @@ def _non_numeric_content(column: pd.Series) -> tuple[str, int | None]:
 
 
 def _is_number(value: Any) -> bool:
+    import pandas as pd
+
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return True  # reported later, as nan
     return isinstance(value, Real | Decimal | np.bool_) and _parses_as_number(value)
@@ -217,7 +238,7 @@ def _parses_as_number(value: Any) -> bool:
 def _content_kind(value: Any) -> str:
     if isinstance(value, str | bytes):
         return _TEXT
-    if isinstance(value, _DATE_TYPES):
+    if isinstance(value, _DATE_TYPES) or type(value).__name__ == "Period":
         return _DATES
     if isinstance(value, int):
         return "integers too large for a float"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.generators.base import ScenarioGenerator
+from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,19 +5,27 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from pyomo_csg.errors import shortlist
-from pyomo_csg.learn.columns import Columns, as_array, describe_type, unreadable
+from pyomo_csg.learn.columns import (
+    Columns,
+    as_array,
+    describe_type,
+    is_frame,
+    is_series,
+    unreadable,
+)
 from pyomo_csg.stages.inputs import find_invalid
 from pyomo_csg.stages.two_stage import TwoStageModel
 from pyomo_csg.validation import Problems
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +78,7 @@ def read_history(two_stage: TwoStageModel, data: Any, context: Any = None) -> Hi
     names = [param.name for param in two_stage.uncertain_params]
     contexts: Columns | None = None
     outcomes: Columns | None = None
-    if isinstance(data, pd.DataFrame):
+    if is_frame(data):
         others = [name for name in map(str, data.columns) if name not in names]
         contexts = _frame_contexts(data, others if context is None else context, names)
         outcomes = Columns.from_frame("outcomes", data, names, data.index)
@@ -100,35 +108,6 @@ def read_history(two_stage: TwoStageModel, data: Any, context: Any = None) -> Hi
     return History(contexts.stack(), outcomes.stack(), contexts.names)
 
 
-def read_contexts(
-    values: Any, shape: tuple[int, ...], names: tuple[str, ...] | None
-) -> tuple[np.ndarray, bool]:
-    """Return contexts as an array (n, \\*shape), and whether a single one was given.
-
-    If the contexts have names, a mapping or a Series is one context and a DataFrame has
-    one per row; other columns are ignored. A number will do for the shape (1,).
-
-    >>> read_contexts({"rain": 1, "price": 2.5}, (2,), ("price", "rain"))
-    (array([[2.5, 1. ]]), True)
-    """
-    problems = Problems("The context does not fit the history")
-    columns: Columns | None
-    if names is not None and isinstance(values, Mapping | pd.Series):
-        columns = Columns.from_frame("contexts", _one_row_frame(values), names, None)
-    elif names is not None and isinstance(values, pd.DataFrame):
-        columns = Columns.from_frame("contexts", values, names, values.index)
-    else:
-        columns = problems.check("contexts", _array_contexts, values, shape, names)
-    if columns is not None:
-        if not len(columns):
-            columns.problems.append("none were given; give at least one")
-        columns.check_finite()
-        problems.add_for(columns.role, *columns.problems)
-    problems.raise_any()
-    assert columns is not None
-    return columns.stack(), columns.rows is None
-
-
 def _expected_data(data: Any, names: list[str]) -> str:
     size = f" of {len(data)}" if isinstance(data, tuple) else ""
     return (
@@ -140,7 +119,7 @@ def _expected_data(data: Any, names: list[str]) -> str:
 
 def _frame_contexts(frame: pd.DataFrame, context: Any, outcomes: list[str]) -> Columns:
     """Read the context columns of a DataFrame."""
-    if not pd.api.types.is_list_like(context):
+    if isinstance(context, str | bytes) or not isinstance(context, Iterable):
         context = [context]
     if isinstance(context, set | frozenset):  # which has no order
         context = sorted(context, key=str)
@@ -158,9 +137,9 @@ def _frame_contexts(frame: pd.DataFrame, context: Any, outcomes: list[str]) -> C
 
 
 def _pair_contexts(values: Any, context: Any, outcomes: list[str]) -> Columns:
-    if isinstance(values, pd.Series) and values.name is not None:
+    if is_series(values) and values.name is not None:
         values = values.to_frame()
-    if isinstance(values, pd.DataFrame):
+    if is_frame(values):
         context = list(values.columns) if context is None else context
         return _frame_contexts(values, context, outcomes)
     expected = "expected (n, d), or (n, W, d) for panels of W steps"
@@ -177,7 +156,7 @@ def _pair_contexts(values: Any, context: Any, outcomes: list[str]) -> Columns:
 
 
 def _pair_outcomes(values: Any, names: list[str]) -> Columns:
-    if isinstance(values, pd.DataFrame):
+    if is_frame(values):
         columns = Columns.from_frame("outcomes", values, names, values.index)
         unknown = [name for name in map(str, values.columns) if name not in names]
         if unknown:
@@ -194,36 +173,8 @@ def _pair_outcomes(values: Any, names: list[str]) -> Columns:
     return Columns.from_array("outcomes", array, names, _row_labels(values, array))
 
 
-def _array_contexts(
-    values: Any, shape: tuple[int, ...], names: tuple[str, ...] | None
-) -> Columns:
-    """Read one context or many, by the shape of the array."""
-    sizes = ", ".join(map(str, shape))
-    expected = f"expected {shape} for one context or (n, {sizes}) for many"
-    if shape == (1,) and isinstance(values, Real):
-        values = [values]
-    array = as_array(values, expected)
-    rows = None if array.shape == shape else range(len(array))
-    if rows is None:
-        array = array[None]
-    if array.shape[1:] != shape:
-        if array.ndim == 1 and shape == (1,):
-            expected += "; use reshape(-1, 1) on many"
-        raise unreadable(f"an array of shape {array.shape} was given; {expected}")
-    return Columns.from_array("contexts", array, names or range(shape[-1]), rows)
-
-
-def _one_row_frame(values: Any) -> pd.DataFrame:
-    """Return a mapping or a Series as one row of objects."""
-    items = list(values.items())
-    row = np.empty((1, len(items)), dtype=object)
-    for j, (_, value) in enumerate(items):
-        row[0, j] = value
-    return pd.DataFrame(row, columns=[str(key) for key, _ in items])
-
-
 def _row_labels(values: Any, array: np.ndarray) -> Any:
-    return values.index if isinstance(values, pd.Series) else range(len(array))
+    return values.index if is_series(values) else range(len(array))
 
 
 def _check_domains(two_stage: TwoStageModel, outcomes: Columns) -> None:
@@ -245,7 +196,8 @@ def _check_domains(two_stage: TwoStageModel, outcomes: Columns) -> None:
 
 def _check_rows(contexts: Columns, outcomes: Columns, problems: Problems) -> None:
     """Report sides that do not pair row by row, or too few rows."""
-    one, other = contexts.rows, outcomes.rows
+    one: Any = contexts.rows
+    other: Any = outcomes.rows
     if len(contexts) != len(outcomes):
         problems.add_for(
             "data",
@@ -259,8 +211,8 @@ def _check_rows(contexts: Columns, outcomes: Columns, problems: Problems) -> Non
             f"{found}; give at least {_MIN_ROWS} rows, and expect to need several dozen",
         )
     elif (
-        isinstance(one, pd.Index)
-        and isinstance(other, pd.Index)
+        hasattr(one, "equals")  # an index of pandas
+        and hasattr(other, "equals")
         and not one.equals(other)
         and set(one) == set(other)
     ):

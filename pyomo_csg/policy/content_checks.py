@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.errors import shortlist
-from pyomo_csg.learn.generators.base import ScenarioGenerator
 from pyomo_csg.learn.generators.network_description import custom_parts
+from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.storage import Arrays
 from pyomo_csg.validation import is_number, is_whole
@@ -57,7 +57,7 @@ def _field_problem(content: Mapping[str, Any]) -> str:
     wrong = [
         name
         for name, kinds in _FIELDS.items()
-        if not isinstance(content.get(name), kinds)
+        if name not in content or not isinstance(content[name], kinds)
     ]
     return f"it has no valid {shortlist(wrong)}" if wrong else ""
 
@@ -135,7 +135,7 @@ def _is_plausible(name: str, values: np.ndarray) -> bool:
         return not np.isnan(values).any()
     if last in _POSITIVE and not (values > 1 / _LARGEST).all():
         return False
-    return bool((np.abs(values) < _LARGEST).all())
+    return bool((np.abs(values.astype(float)) < _LARGEST).all())
 
 
 def name_problems(

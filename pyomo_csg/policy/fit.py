@@ -22,7 +22,7 @@ from pyomo_csg.learn.config import (
 )
 from pyomo_csg.learn.fingerprints import fit_identity
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
-from pyomo_csg.learn.generators.base import ScenarioGenerator
+from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.learn.history import History, read_history
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.package_versions import package_versions

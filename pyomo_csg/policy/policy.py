@@ -6,18 +6,13 @@ import logging
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
-import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decider import Decider, LearnedDecider
-from pyomo_csg.errors import DataError
 from pyomo_csg.learn.fit_result import FitResult
-from pyomo_csg.learn.generators.base import PerContext
-from pyomo_csg.solve import Solution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,10 +20,6 @@ if TYPE_CHECKING:
     from pyomo_csg.guarantees import Certificate
 
 logger = logging.getLogger(__name__)
-
-_FAR = 1.1  # times the largest distance in the history
-_ROUNDING = 1e-9
-_BATCH = 4096  # contexts, to bound memory
 
 
 class Policy(LearnedDecider):
@@ -79,19 +70,13 @@ class Policy(LearnedDecider):
         executor: Executor | None = None,
     ):
         super().__init__(
-            model, solver=solver, options=options, workers=workers, executor=executor
+            model,
+            learned,
+            solver=solver,
+            options=options,
+            workers=workers,
+            executor=executor,
         )
-        self.learned = learned
-        self.context_names = learned.context_names
-        generator = self._generator = learned.generator
-        self.context_shape = tuple(generator.context_shape)
-        self._center, self._spread = generator.center, generator.spread
-        self._check_generator()
-        self.count, self._weighted = generator.count, generator.is_weighted
-        rounding = _ROUNDING * (
-            1 + np.abs(self._center / self._spread).max(initial=0.0)
-        )
-        self._limit = _FAR * learned.reach + float(rounding)
 
     def report(
         self, path: str | os.PathLike[str] | None = None, data: Any = None
@@ -193,77 +178,6 @@ class Policy(LearnedDecider):
     def __reduce__(self) -> Any:
         content = cloudpickle.dumps((self.two_stage.model, self.learned))
         return _unpickle, (content, self._settings)
-
-    def _read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
-        contexts, one = super()._read_contexts(x)
-        self._warn_if_far(contexts)
-        return contexts, one
-
-    def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
-        is_stacked = isinstance(scenarios, np.ndarray)
-        shares = None if is_stacked and not self._weighted else weights
-        return super()._solve_scenarios(scenarios, shares, **how)
-
-    def _warn_if_far(self, contexts: np.ndarray) -> None:
-        flat = ((contexts - self._center) / self._spread).reshape(len(contexts), -1)
-        if np.abs(flat).max() <= self._limit:
-            return  # the usual case: the root mean square cannot be larger
-        distance = np.sqrt(np.einsum("ni,ni->n", flat, flat) / flat.shape[1])
-        if distance.max() > self._limit:
-            logger.warning(
-                "%d of %d contexts are far from the history: the farthest is %.3g standard "
-                "deviations from its mean, in the history at most %.3g; scenarios and "
-                "decisions for such contexts are extrapolated",
-                np.count_nonzero(distance > self._limit),
-                len(contexts),
-                distance.max(),
-                self.learned.reach,
-            )
-
-    def _generate_scenarios(
-        self, contexts: np.ndarray
-    ) -> tuple[PerContext, PerContext]:
-        """Return scenarios (n, K, p) and weights (n, K); lists of n if K varies."""
-        if len(contexts) <= _BATCH:
-            return self._generator(contexts)
-        starts = range(0, len(contexts), _BATCH)
-        parts = [self._generator(contexts[i : i + _BATCH]) for i in starts]
-        scenarios, weights = zip(*parts, strict=True)
-        if self.count is None:
-            return list(chain(*scenarios)), list(chain(*weights))
-        return np.concatenate(scenarios), np.concatenate(weights)
-
-    def _check_generator(self) -> None:
-        """Raise a DataError unless the generator fits the model for the mean context."""
-        numbers = len(self.two_stage.uncertain_params)
-        subject = f"The scenario generator does not fit '{self.two_stage.model.name}'"
-        middle = np.array(np.broadcast_to(self._center, self.context_shape))[None]
-        try:
-            scenarios, weights = self._generator(middle)
-            count = self._generator.count
-        except Exception as error:  # a user's own module may raise anything
-            found = (
-                f"it fails on contexts {middle.shape}: {type(error).__name__}: {error}"
-            )
-            raise DataError(subject, [found]) from error
-        shape, wanted = np.shape(scenarios), "K" if count is None else count
-        if (
-            len(shape) != 3
-            or shape[::2] != (1, numbers)
-            or count not in (None, shape[1])
-        ):
-            found = (
-                f"for one context it gives {shape}; expected (1, {wanted}, {numbers})"
-            )
-            raise DataError(subject, [found])
-        shares = np.asarray(weights)
-        is_finite = np.isfinite(scenarios).all() and np.isfinite(shares).all()
-        if not is_finite or shares.shape != shape[:2]:
-            found = "for the mean context it gives values that are not finite"
-            raise DataError(subject, [f"{found}; fit it again"])
-        if (shares < 0).any() or abs(shares.sum() - 1) > _ROUNDING:
-            found = "its weights for the mean context are not shares of 1"
-            raise DataError(subject, [f"{found}; fit it again"])
 
 
 def _unpickle(content: bytes, settings: dict[str, Any]) -> Policy:

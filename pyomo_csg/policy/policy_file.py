@@ -16,9 +16,9 @@ from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.fit_result import FitResult
-from pyomo_csg.learn.generators.base import ScenarioGenerator
 from pyomo_csg.learn.generators.network_description import custom_parts
 from pyomo_csg.learn.generators.restoration import restore_generator
+from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.policy.content_checks import (
     MAX_ROWS,

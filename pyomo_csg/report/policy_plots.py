@@ -14,7 +14,8 @@ from threadpoolctl import threadpool_limits
 from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.comparison import read_pairs
-from pyomo_csg.learn.history import History, read_contexts
+from pyomo_csg.learn.context_reader import read_contexts
+from pyomo_csg.learn.history import History
 from pyomo_csg.plotting import axes_or_new
 
 _EXAMPLES = 6

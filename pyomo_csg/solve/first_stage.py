@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import SolverTrouble, Troubles
@@ -16,6 +15,8 @@ class FirstStage:
     """The bounds and constraints of the first stage, by name."""
 
     def __init__(self, two_stage: TwoStageModel, compiled: CompiledModel):
+        from scipy import sparse  # decisions do without
+
         rows, width = compiled.first_rows, len(compiled.first)
         entries = rows.entries.constant, (rows.row, rows.column)
         self._matrix = sparse.csr_array(entries, shape=(len(rows), width))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 from pyomo.common.collections import ComponentMap
 from pyomo.common.numeric_types import native_numeric_types, native_types
 from pyomo.core.base.block import BlockData
@@ -15,6 +14,9 @@ from pyomo.core.base.component import ComponentData
 from pyomo.core.base.constraint import Constraint
 from pyomo.core.base.sos import SOSConstraint
 from pyomo.core.expr import numeric_expr as ex
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 FIRST = "first"
 RECOURSE = "recourse"
@@ -127,6 +129,8 @@ def incidence_graph(
     Nodes are named as in Pyomo, with ``kind``, ``stage`` and ``component`` as their
     attributes.
     """
+    import networkx as nx  # checks of a model do without
+
     graph = nx.Graph()
     for stage, members in variables.items():
         for v in members:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-import networkx as nx
-
 from pyomo_csg.errors import DataError
 from pyomo_csg.plotting import new_figure, save_figure
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from pyomo_csg.stages.two_stage import TwoStageModel
 
 _WIDTH = 72
@@ -52,6 +52,8 @@ def _count_blocks(graph: nx.Graph) -> int:
         for node, data in graph.nodes(data=True)
         if data["stage"] == "recourse" and data["kind"] in ("variable", "constraint")
     ]
+    import networkx as nx
+
     kinds = nx.get_node_attributes(graph, "kind")
     components = nx.connected_components(graph.subgraph(recourse))
     count = sum(len({kinds[node] for node in part}) == 2 for part in components)
@@ -143,6 +145,8 @@ def draw(graph: nx.Graph, path: str | os.PathLike[str], title: str) -> None:
         _COLORS.get((data["kind"], data["stage"]), "#7f7f7f")
         for _, data in graph.nodes(data=True)
     ]
+    import networkx as nx
+
     nx.draw_networkx_edges(graph, positions, ax=axes, edge_color="#cccccc")
     nx.draw_networkx_nodes(graph, positions, ax=axes, node_color=colors, node_size=60)
     for node, (x, y) in positions.items():

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 from pyomo.common.enums import ObjectiveSense
 from pyomo.core.base.block import BlockData
 from pyomo.core.base.component import ComponentData
@@ -33,6 +32,9 @@ from pyomo_csg.stages.stage_inference import (
     unique,
 )
 from pyomo_csg.stages.summary import draw, summarize
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class TwoStageModel:

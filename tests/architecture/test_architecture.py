@@ -17,8 +17,8 @@ from tests.architecture.imports import (
     package_imports,
 )
 
-MOST_FILES, MOST_LINES, MOST_IN_A_FOLDER = 166, 30_960, 12
-MOST_LABEL_FILES, MOST_DECISION_FILES, MOST_FRAMES = 17, 19, 17
+MOST_FILES, MOST_LINES, MOST_IN_A_FOLDER = 210, 40_000, 12
+MOST_LABEL_FILES, MOST_DECISION_FILES, MOST_FRAMES = 17, 19, 18
 
 
 def test_a_package_imports_only_from_lower_layers():

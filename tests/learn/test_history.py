@@ -12,7 +12,9 @@ import torch
 
 import pyomo_csg as csg
 from models import cep1, newsvendor
-from pyomo_csg.learn.history import History, read_contexts, read_history
+from pyomo_csg.learn.columns import Columns
+from pyomo_csg.learn.context_reader import read_contexts
+from pyomo_csg.learn.history import History, read_history
 from tests.zoo import ZOO, scenarios
 
 DEMANDS = ["demand[1]", "demand[2]", "demand[3]"]
@@ -508,6 +510,68 @@ def test_a_context_is_one_or_many_by_its_shape_or_kind(
     array, single = read_contexts(context, shape, names)
     np.testing.assert_array_equal(array, np.array(expected, dtype=float), strict=True)
     assert single is one
+
+
+PLAIN = {
+    "array": (X[1], True),
+    "integers": (X.astype(int), False),
+    "single precision": (X[2].astype(np.float32), True),
+    "list": (X[1].tolist(), True),
+    "mixed list": ([3, 2.5], True),
+    "tuple of NumPy numbers": (tuple(X[1]), True),
+    "dict": ({"rain": 1, "price": 2.5}, True),
+    "dict with more": ({"rain": 1.5, "day": "Monday", "price": np.float64(2)}, True),
+    "Series": (frame().iloc[1], True),
+    "Series of objects": (frame(day="Monday").iloc[1], True),
+    "table": (frame(), False),
+    "one row of a table": (frame(day="Monday").iloc[2:3], False),
+    "table of integers": (frame().astype(int), False),
+}
+
+
+def as_objects(values):
+    """Return the same contexts in a form that is read cell by cell."""
+    if isinstance(values, dict | pd.Series):
+        return {
+            name: Decimal(repr(float(x))) for name, x in values.items() if name in NAMES
+        }
+    if isinstance(values, pd.DataFrame):
+        return values[list(NAMES)].astype(object).map(lambda x: Decimal(repr(float(x))))
+    return np.array(values, float).astype(object)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_plain_numbers_are_read_at_once_and_as_cell_by_cell(name, monkeypatch):
+    values, one = PLAIN[name]
+    expected, is_single = read_contexts(as_objects(values), (2,), NAMES)
+    assert is_single is one
+
+    def refuse(*_):
+        raise AssertionError("read cell by cell")
+
+    monkeypatch.setattr(Columns, "_add", refuse)
+    found, is_single = read_contexts(values, (2,), NAMES)
+
+    np.testing.assert_array_equal(found, expected, strict=True)
+    assert is_single is one and found.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"rain": 1, "price": 10**400}, "'price' contains integers too large"),
+        ({"rain": 1.0, "price": 1e101}, "'price' is 1e+101; give a number below"),
+        ({"rain": 1.0, "price": NAN}, "'price' is nan"),
+        ({"rain": 1.0, "price": "2"}, "'price' contains text"),
+        ({"rain": 1.0}, "no column for 'price' among 'rain'"),
+        (pd.Series([1.0, 2.0, 3.0], [*NAMES, "rain"]), "more than one column"),
+        (frame().iloc[:, [0, 1, 1]], "more than one column"),
+    ],
+)
+def test_numbers_that_are_not_plain_have_the_messages_of_their_cells(values, words):
+    with pytest.raises(csg.DataError, match="The context does not fit") as error:
+        read_contexts(values, (2,), NAMES)
+    assert words in str(error.value)
 
 
 def test_a_batch_is_a_copy():

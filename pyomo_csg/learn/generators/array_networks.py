@@ -1,4 +1,4 @@
-"""The bodies and forecasts of Task-Nets as functions of arrays.
+"""The parts of Task-Nets as functions of arrays: bodies, forecasts, domains.
 
 For one context, torch's call overhead exceeds the arithmetic. A function shares memory
 with its arrays, and so follows changes in place. Arrays are named as in torch.
@@ -17,6 +17,8 @@ Arrays = Mapping[str, np.ndarray]
 Types = Iterator[tuple[str, str, tuple[int, ...]]]  # of arrays: name, dtype, shape
 
 _LEAST_NORM = 1e-12  # so that all-zero weights divide by something
+_LEAST_WIDTH = 1e-300  # of an interval
+_MARGIN = 0.01  # keeps centers on a bound invertible, as in networks.domains
 _MAX_MEMBERS = 64
 
 
@@ -254,3 +256,64 @@ def _scaled(settings: Mapping[str, Any], arrays: Arrays) -> Function:
         return offset + unit * moved
 
     return scaled
+
+
+def domain_map(
+    lower: np.ndarray, upper: np.ndarray, center: np.ndarray, spread: np.ndarray
+) -> Function:
+    """Return the function of arrays (..., p) that ``networks.domains.Omega`` is in torch.
+
+    An interval is mapped by a scaled sigmoid, a one-sided bound by a softplus, an
+    unbounded domain linearly.
+    """
+    low, high = np.isfinite(lower), np.isfinite(upper)
+    least = np.where(low, lower, center - spread)
+    most = np.where(high, upper, np.maximum(center, least) + spread)
+    with np.errstate(all="ignore"):  # numbers of a hostile file may overflow
+        width = np.maximum(most - least, _LEAST_WIDTH)
+        share = np.clip((center - least) / width, _MARGIN, 1 - _MARGIN)
+        shift, gain = (
+            np.log(share / (1 - share)),
+            spread / (width * share * (1 - share)),
+        )
+        lower_shift = _softplus_inverse((center - least) / spread)
+        upper_shift = _softplus_inverse((most - center) / spread)
+
+    def above(free: np.ndarray) -> np.ndarray:
+        return least + spread * _softplus(free + lower_shift)
+
+    def below(free: np.ndarray) -> np.ndarray:
+        return most - spread * _softplus(upper_shift - free)
+
+    def between(free: np.ndarray) -> np.ndarray:
+        part = least + (most - least) * (0.5 + 0.5 * np.tanh((shift + gain * free) / 2))
+        return np.minimum(np.maximum(part, least), most)
+
+    def anywhere(free: np.ndarray) -> np.ndarray:
+        return center + spread * free
+
+    kinds = (
+        (low & ~high, above),
+        (high & ~low, below),
+        (low & high, between),
+        (~low & ~high, anywhere),
+    )
+    (_, first), *others = (kind for kind in kinds if kind[0].any())
+
+    def outcomes(free: np.ndarray) -> np.ndarray:
+        outcome = first(free)
+        for where, function in others:
+            outcome = np.where(where, function(free), outcome)
+        return outcome
+
+    return outcomes
+
+
+def _softplus(values: np.ndarray) -> np.ndarray:
+    """Return torch's softplus, which is the identity from 20 on."""
+    return np.maximum(values, np.log1p(np.exp(np.minimum(values, 20.0))))
+
+
+def _softplus_inverse(values: np.ndarray) -> np.ndarray:
+    values = np.maximum(values, _MARGIN)
+    return values + np.log(-np.expm1(-values))

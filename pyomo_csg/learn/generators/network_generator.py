@@ -9,10 +9,10 @@ import numpy as np
 
 from pyomo_csg.learn.generators.array_networks import (
     body_function,
+    domain_map,
     forecast_function,
     within,
 )
-from pyomo_csg.learn.generators.domain_map import domain_map
 from pyomo_csg.learn.generators.network_description import (
     DOMAIN,
     check_description,

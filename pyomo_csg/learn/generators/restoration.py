@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.generators.base import ScenarioGenerator
 from pyomo_csg.learn.generators.network_generator import NetworkGenerator
+from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 
 Restorer = Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], ScenarioGenerator]
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.learn.distributions.location_scale import Forecast
-from pyomo_csg.learn.generators.base import ScenarioGenerator
 from pyomo_csg.learn.generators.network_generator import NetworkGenerator
+from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.learn.networks.architecture import describe_network, restore_network
 from pyomo_csg.learn.networks.task_nets import (
     BoundedLinear,

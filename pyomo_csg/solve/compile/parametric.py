@@ -10,7 +10,6 @@ import numpy as np
 from pyomo.common.numeric_types import native_numeric_types
 from pyomo.repn.linear import LinearRepnVisitor
 from pyomo.repn.util import VarRecorder
-from scipy import sparse
 
 from pyomo_csg.locks import process_wide_lock
 
@@ -250,8 +249,14 @@ class Translator:
             return None
         rows, columns, slopes = zip(*affine, strict=True)
         shape = (len(self._index), size)
+        if np.prod(shape) <= _DENSE:
+            dense = np.zeros(shape)
+            np.add.at(dense, (rows, columns), slopes)
+            return dense
+        from scipy import sparse  # which takes longer to import than a program to solve
+
         matrix = sparse.coo_array((slopes, (rows, columns)), shape=shape, dtype=float)
-        return matrix.toarray() if np.prod(shape) <= _DENSE else matrix.tocsr()
+        return matrix.tocsr()
 
     def _text(self, expr: Any) -> str:
         import sympy

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
 
@@ -248,6 +247,8 @@ class CertificateChecker:
         if self._shared is None or self._shared[0] is not values:
             places = (self._row, self._column)
             shape = (self._rows, self._columns)
+            from scipy import sparse
+
             matrix = sparse.csr_array((values, places), shape=shape)
             self._shared = values, matrix, abs(matrix)
         return self._shared[1], self._shared[2]

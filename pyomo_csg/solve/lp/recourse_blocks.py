@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Blocks
@@ -88,6 +87,8 @@ class RecourseBlock:
 def independent_blocks(compiled: CompiledModel) -> list[RecourseBlock]:
     """Return the connected components of recourse columns and rows, in model order."""
     n1, rows = len(compiled.first), compiled.recourse_rows
+    import networkx as nx  # decisions do without
+
     graph = nx.Graph()
     graph.add_nodes_from(("column", j) for j in range(len(compiled.recourse)))
     graph.add_nodes_from(("row", i) for i in range(len(rows)))

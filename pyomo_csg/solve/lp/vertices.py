@@ -9,8 +9,6 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import qr
-from scipy.optimize import linprog
 
 from pyomo_csg.solve.compile.assembly import Blocks, RecourseLayout
 
@@ -49,6 +47,8 @@ def enumerate_vertices(
     array([[1., 0., 1.],
            [0., 1., 1.]])
     """
+    from scipy.optimize import linprog  # decisions do without
+
     start = linprog(
         np.zeros(matrix.shape[1]), A_eq=matrix, b_eq=side, method="highs-ds"
     )
@@ -142,6 +142,8 @@ def _basis_of_vertex(matrix: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 def _independent_columns(columns: np.ndarray) -> np.ndarray:
     """Return a maximal set of linearly independent columns."""
+    from scipy.linalg import qr
+
     _, triangle, order = qr(columns, mode="economic", pivoting=True)
     sizes = np.abs(np.diag(triangle))
     return np.sort(order[: np.count_nonzero(sizes > _ZERO * sizes.max(initial=0.0))])

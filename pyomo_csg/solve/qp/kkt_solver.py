@@ -12,7 +12,7 @@ from dataclasses import replace
 import highspy
 import numpy as np
 import piqp
-from scipy import sparse
+from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble
 from pyomo_csg.solve.qp.kkt_system import solve_on_active_set
@@ -24,6 +24,8 @@ from pyomo_csg.solve.qp.quadratic_program import (
     rescale,
     submatrix,
 )
+
+sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
 _ATTEMPTS = 3  # each in units that the point of the last one suggests
 _INTERIOR_POINT = 1e-10  # PIQP's tolerance is absolute: it needs natural units

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import sparse
-from scipy.linalg import lapack
-from scipy.sparse.linalg import splu
+from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.solve.qp.quadratic_program import (
     ActiveSet,
@@ -16,6 +14,11 @@ from pyomo_csg.solve.qp.quadratic_program import (
     QuadraticProgram,
     submatrix,
 )
+
+# On first use: linear programs do without.
+sparse, _ = attempt_import("scipy.sparse")
+dense_algebra, _ = attempt_import("scipy.linalg")
+sparse_algebra, _ = attempt_import("scipy.sparse.linalg")
 
 _REGULARIZATION = 1e-9  # refinement removes its effect
 _TINY_REGULARIZATION = 1e-12
@@ -39,12 +42,14 @@ def factor(
         system = np.zeros((n + m, n + m))
         system[:n, :n], system[:n, n:], system[n:, :n] = hessian, -matrix.T, matrix
         system[np.diag_indices(n + m)] += regularization
-        lu, pivots, info = lapack.dgetrf(system)
-        return None if info else lambda r: lapack.dgetrs(lu, pivots, r)[0]
+        lu, pivots, info = dense_algebra.lapack.dgetrf(system)
+        return None if info else lambda r: dense_algebra.lapack.dgetrs(lu, pivots, r)[0]
     blocks = [[hessian, -matrix.T], [matrix, None]]
     diagonal = regularization * sparse.eye_array(n + m)
     try:
-        found = splu(sparse.csc_array(sparse.block_array(blocks) + diagonal))
+        found = sparse_algebra.splu(
+            sparse.csc_array(sparse.block_array(blocks) + diagonal)
+        )
     except RuntimeError:  # exactly singular
         return None
     return lambda r: np.asarray(found.solve(r))

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import sparse
+from pyomo.common.dependencies import attempt_import
+
+sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
 Matrix: TypeAlias = (
     Any  # a dense array, which is faster for small programs, or csc_array

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from scipy import sparse
+from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, evaluate
 from pyomo_csg.solve.compile.compiler import CompiledModel, hessian_matrix, is_positive
@@ -26,6 +27,8 @@ from pyomo_csg.solve.qp.quadratic_program import (
     QuadraticProgram,
     find_active_set,
 )
+
+sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
 _DENSE = 300  # columns and rows up to which dense matrices are faster
 
@@ -80,9 +83,7 @@ class ProgramBuilder:
                     "not convex", "the quadratic cost is not convex there"
                 )
 
-    def _hessian(
-        self, layout: Layout, blocks: Blocks, weights: np.ndarray
-    ) -> sparse.csc_array:
+    def _hessian(self, layout: Layout, blocks: Blocks, weights: np.ndarray) -> Any:
         first, recourse = self._compiled.first_cost, self._compiled.recourse_cost
         rows, columns = [first.hessian_row], [first.hessian_column]
         values = [first.hessian.constant]

@@ -102,7 +102,10 @@ def test_a_far_context_is_logged(policy, caplog):
         (ConstantPoints(np.ones((2, 3)), np.full(2, 0.5)), r"expected \(1, 2, 1\)"),
         (ConstantPoints(POINTS, np.ones(3)), "not shares of 1"),
         (ConstantPoints(POINTS, np.array([1.5, -0.5, 0.0])), "not shares of 1"),
-        (ConstantPoints(POINTS, np.array([0.5, 0.5])), "not finite|for one context"),
+        (
+            ConstantPoints(POINTS, np.array([0.5, 0.5])),
+            r"weights \(1, 2\) for scenarios \(1, 3, 1\)",
+        ),
         (ConstantPoints(np.full((3, 1), np.nan), SHARES), "not finite"),
         (VaryingPoints(np.ones((2, 3)), np.full(2, 0.5)), r"expected \(1, K, 1\)"),
         (VaryingPoints(POINTS, np.full(3, np.nan)), "not finite"),
