@@ -51,6 +51,7 @@ _MOST_MIXED_CASES = 64  # of programs with integers in the first stage alone
 _MOST_SLOW_CASES = 8  # of integer recourse and other solvers, so that a bar moves
 _FRESH_CASES = 128  # few enough to share out, enough to make up for a cold start
 _FRESH_COSTS = 4096  # which are cheap once the bases are known
+_MOST_NUMBERS = 2_000_000  # in one array of all cases of a chunk
 _LEAST_CHUNKS = 4  # a worker, so that the slowest does not hold up the rest
 _MOST_ENGINES = 16
 _MOST_DEATHS = 2
@@ -116,7 +117,26 @@ class Recipe:
         if compiled is None or compiled.quadratic or compiled.integer_recourse:
             return _MOST_SLOW_CASES
         branches = compiled.integer and not isinstance(task, CostTask)
-        return _MOST_MIXED_CASES if branches else _MOST_CASES
+        most = _MOST_MIXED_CASES if branches else _MOST_CASES
+        return max(1, min(most, _MOST_NUMBERS // max(1, _numbers(compiled, task))))
+
+
+def _numbers(compiled: CompiledModel, task: Task[Any]) -> int:
+    """Return the size of the largest array that one case of a task needs, about."""
+    rows = compiled.recourse_rows
+    block = len(compiled.recourse) + len(rows)
+    if not rows.entries.certain:
+        block += len(rows.row)
+    match task:
+        case CostTask():
+            return block
+        case GradientTask():
+            inverse = len(compiled.first) * len(rows)
+            count, outcomes = task.weights.shape[1], task.outcomes.shape[1]
+            return count * (block + inverse) + outcomes * block
+        case SolveTask() | LossTask():
+            return (task.weights.shape[1] + 1) * block
+    return block
 
 
 _thread = threading.local()
@@ -158,6 +178,7 @@ def work(
                         task.weights,
                         task.outcomes,
                         task.outcome_weights,
+                        task.keys,
                     )
         except BaseException:  # its solvers may have been stopped halfway
             _thread.__dict__.get("engines", {}).pop(recipe.name, None)

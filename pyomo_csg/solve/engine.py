@@ -269,6 +269,7 @@ class GradientTask(Task["GradientResult"]):
     weights: np.ndarray
     outcomes: np.ndarray
     outcome_weights: np.ndarray
+    keys: np.ndarray | None = None
 
     def unanswered(self, width: int) -> GradientResult:
         """Return a result without answers."""
@@ -388,6 +389,7 @@ class Engine(Protocol):
         weights: np.ndarray,
         outcomes: np.ndarray,
         outcome_weights: np.ndarray,
+        keys: np.ndarray | None = None,
     ) -> GradientResult:
         """Return mean losses over the outcomes of each case, and their gradients."""
 

@@ -299,11 +299,12 @@ class HighsEngine:
         weights: np.ndarray,
         outcomes: np.ndarray,
         outcome_weights: np.ndarray,
+        keys: np.ndarray | None = None,
     ) -> GradientResult:
         """Return mean losses over the outcomes of each case, and their gradients."""
         n, count = outcomes.shape[:2]
         blocks = evaluate(self._compiled, scenarios)
-        optima, is_smooth, troubles = self._optima(blocks, weights)
+        optima, is_smooth, troubles = self._optima(blocks, weights, keys)
         cases = np.array([i for i in range(n) if i not in troubles], dtype=int)
         losses, gradients = np.full(n, np.nan), np.full(scenarios.shape, np.nan)
         if not len(cases):
@@ -336,7 +337,7 @@ class HighsEngine:
         return GradientResult(losses, gradients, is_smooth, troubles=troubles)
 
     def _optima(
-        self, blocks: Blocks, weights: np.ndarray
+        self, blocks: Blocks, weights: np.ndarray, keys: np.ndarray | None
     ) -> tuple[Optima | QuadraticOptima, np.ndarray, Troubles]:
         """Return all optima with what their derivatives need, integer variables held."""
         bad = blocks.unusable()
@@ -355,12 +356,17 @@ class HighsEngine:
                     troubles[i] = trouble
         cases = np.array([i for i in range(len(bad)) if i not in troubles], dtype=int)
         if len(cases) == len(bad):
-            return linear.optima(blocks, weights, held)
+            return linear.optima(blocks, weights, held, keys)
         layout = linear.layout
         optima = Optima.empty(len(bad), layout.n1, layout.columns, layout.rows)
         smooth = np.zeros(len(bad), bool)
+        if not len(cases):
+            return optima, smooth, troubles
         found, smooth[cases], failed = linear.optima(
-            blocks[cases], weights[cases], None if held is None else held[cases]
+            blocks[cases],
+            weights[cases],
+            None if held is None else held[cases],
+            None if keys is None else keys[cases],
         )
         optima.assign(cases, found)
         troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
@@ -411,7 +417,10 @@ class HighsEngine:
     def _relaxation(self, count: int) -> LinearSolver:
         """Return the linear program whose basis gives gradients."""
         if count not in self._relaxations:
+            # With integers, the bases are those of other programs: they have their place.
+            kind = -count if self._compiled.integer else count
+            bases = self._bases.setdefault(kind, {})
             self._relaxations[count] = LinearSolver(
-                self._compiled, count, self._context, relaxed=True
+                self._compiled, count, self._context, relaxed=True, bases=bases
             )
         return self._relaxations[count]

@@ -343,6 +343,7 @@ class Oracle:
         *,
         weights: Any = None,
         outcome_weights: Any = None,
+        keys: Any = None,
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
@@ -361,7 +362,7 @@ class Oracle:
             With M outcomes per case, the loss is the mean over them.
         outcome_weights : array (n, M), optional
             Each row sums to 1. Default: 1/M.
-        weights, on_error, progress, fresh, deadline, mip_gap
+        weights, keys, on_error, progress, fresh, deadline, mip_gap
             As in :meth:`solve`.
         """
         self._check(on_error, True, deadline, mip_gap)
@@ -378,7 +379,9 @@ class Oracle:
                 "outcomes", f"{len(omegas)} cases, but {len(zetas)} of scenarios"
             )
         problems.raise_any()
-        task = GradientTask(zetas, shares, omegas, parts)
+        task = GradientTask(
+            zetas, shares, omegas, parts, _keys(keys, len(zetas), fresh)
+        )
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         failures = self._record(
             found,

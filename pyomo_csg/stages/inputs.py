@@ -186,7 +186,8 @@ def valid_interval(component: Any) -> tuple[float, float]:
     """
     domain = component.domain
     low, high, step = domain.get_interval()
-    if component._validate is not None or (step != 0 and domain is not AnyDomain):
+    is_any = isinstance(domain, type(AnyDomain))  # also where no domain was given
+    if component._validate is not None or (step != 0 and not is_any):
         return np.nan, np.nan
     sides = (-np.inf, low), (np.inf, high)
     # An end that the domain contains is inside an interval that is open at the next float.

@@ -107,7 +107,7 @@ class CaseBounds:
         fits = np.ones(len(cases), bool)
         if not self._has_finite_bounds(basis):
             fits &= np.isfinite(varying).all(axis=0) & np.isfinite(fixed).all()
-            fixed, varying = np.nan_to_num(fixed), np.nan_to_num(varying)
+            fixed, varying = _finite(fixed), _finite(varying)
         if fits.any():
             values = basis.basic_values(fixed, varying)
             violation = self._violation(basis, cases, values)
@@ -199,3 +199,8 @@ def _is_ordered(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Return where no lower bound exceeds the upper by more than a solver would allow."""
     size = 1 + np.minimum(np.abs(lower), np.abs(upper))
     return np.asarray(lower - upper <= _FEASIBILITY * size)
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Return the values with zeros in the place of infinities."""
+    return np.where(np.isfinite(values), values, 0.0)

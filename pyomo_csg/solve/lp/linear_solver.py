@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Blocks, Layout, Stack, held_at
+from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack, held_at
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.face_search import FaceSearch, PessimisticSearch, is_unique
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, SolutionBuffer
-from pyomo_csg.solve.lp.rescaling import RescaledSolver, not_exact
+from pyomo_csg.solve.lp.rescaling import RescaledSolver
 from pyomo_csg.solve.lp.sensitivity import BasisReader, Optima, have_equal_bounds
 
 _MAX_BASES = 20_000
+_MAX_BASIS_BYTES = 100_000_000  # a byte for each column and row
 
 
 @dataclass(kw_only=True)
@@ -64,6 +65,8 @@ class LinearSolver:
         )
         self._rescaled = RescaledSolver(self.layout, context)
         self._bases = {} if bases is None else bases
+        size = self.layout.columns + self.layout.rows
+        self._most_bases = min(_MAX_BASES, _MAX_BASIS_BYTES // max(1, size))
 
     @cached_property
     def _face_search(self) -> FaceSearch:
@@ -117,8 +120,7 @@ class LinearSolver:
                 program.solve(arrays, self._bases.get(key))
                 # Saved now: the face search starts here, and the next case overwrites it.
                 bases[i] = program.highs.getBasis()
-                if len(self._bases) < _MAX_BASES or key in self._bases:
-                    self._bases[key] = bases[i]
+                self._keep(key, bases[i])
         x, row_duals = buffer.arrays()
         duals = None
         if certify:
@@ -140,35 +142,64 @@ class LinearSolver:
         )
 
     def optima(
-        self, blocks: Blocks, weights: np.ndarray, held: np.ndarray | None = None
+        self,
+        blocks: Blocks,
+        weights: np.ndarray,
+        held: np.ndarray | None = None,
+        keys: np.ndarray | None = None,
     ) -> tuple[Optima, np.ndarray, Troubles]:
         """Return optima with their bases, which of them are smooth, and troubles.
 
-        As :meth:`solve` for blocks with two leading axes. Where an optimum is not smooth,
-        another basis, or another decision, is as good.
+        As :meth:`solve` for blocks with two leading axes, from the last bases of the keys
+        (n,), if any. Where an optimum is not smooth, another basis, or another decision, is
+        as good.
         """
         stack, layout = self.layout.stack(blocks, weights), self.layout
         if held is not None:
             stack = held_at(stack, layout.integer, held)
         reader = BasisReader(len(weights), layout.n1, layout.rows)
         troubles: Troubles = {}
-        for i, arrays in enumerate(stack):
+        names = [None] * len(weights) if keys is None else keys.tolist()
+        for i, (arrays, key) in enumerate(zip(stack, names, strict=True)):
             try:
-                self.program.solve(arrays)
+                self.program.solve(arrays, self._bases.get(key))
             except SolverTrouble as trouble:
                 troubles[i] = trouble
             else:
                 reader.read(i, self.program)
+                if key is not None:
+                    self._keep(key, self.program.highs.getBasis())
         found = reader.optima(layout.columns)
         lower = _join(len(weights), stack.column_lower, stack.row_lower)
         upper = _join(len(weights), stack.column_upper, stack.row_upper)
         certificate = self._rescaled.checker.check(stack, found.x, found.row_dual)
         for i in map(int, np.flatnonzero(~certificate.optimal)):
-            troubles.setdefault(i, not_exact())
+            try:
+                duals = self._solve_again(stack[i], found.x[i], troubles.pop(i, None))
+            except SolverTrouble as trouble:
+                troubles[i] = trouble
+                continue
+            assert self._rescaled.last is not None
+            reader.read_rescaled(i, self._rescaled.last)
+            certificate.column_dual[i], certificate.row_dual[i] = duals
+            found = reader.optima(layout.columns)
         smooth = is_unique(certificate.duals)
         smooth &= ~have_equal_bounds(layout.compiled, blocks)
         smooth &= ~found.is_degenerate(lower, upper)
         return found, smooth, troubles
+
+    def _solve_again(
+        self, arrays: Arrays, x: np.ndarray, trouble: SolverTrouble | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Solve in other units, and return the certified duals."""
+        if trouble is None:
+            return self._rescaled.solve(arrays, x)[1].duals
+        return self._rescaled.solve_again(arrays, trouble)[1].duals
+
+    def _keep(self, key: int, basis: Any) -> None:
+        """Keep a basis for the next case of its key, as long as there is room."""
+        if len(self._bases) < self._most_bases or key in self._bases:
+            self._bases[key] = basis
 
     def search(
         self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks

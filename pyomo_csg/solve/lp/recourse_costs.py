@@ -21,7 +21,7 @@ from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles, bad_data
 from pyomo_csg.solve.lp.basis_cache import Basis, CaseBounds
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, unpack
-from pyomo_csg.solve.lp.rescaling import RescaledSolver
+from pyomo_csg.solve.lp.rescaling import RescaledSolver, nearest_power_of_two
 from pyomo_csg.solve.lp.sensitivity import basic_variables, is_degenerate
 from pyomo_csg.solve.mip.mip_program import MipProgram
 
@@ -31,7 +31,8 @@ _MAX_SHARED_NUMBERS = 1_000_000  # in the bases that engines hand to each other
 # New bases must pay: after the first 40, each must have answered 3 cases on average.
 _TRIAL_BASES, _CASES_PER_BASIS = 40, 3
 _ROW_TOLERANCE = 1e-9
-_ZERO_REDUCED_COST = 1e-12  # relative to the largest cost
+_ZERO_REDUCED_COST = 1e-12  # relative to its terms
+_MOST_ERROR = 1e-9  # of a basis's responses, in natural units
 _FIRST_PART = 4_096  # cases: enough to learn the common bases from
 _PART_NUMBERS = 500_000  # row sides per part: what fits into a processor's cache
 
@@ -390,18 +391,19 @@ class RecourseSolver:
         is_basic[np.where(basics < 0, columns - 1 - basics, basics)] = True
         basic, nonbasic = np.flatnonzero(is_basic), np.flatnonzero(~is_basic)
         if self._matrix is None:  # the same in every case, or no basis would be kept
-            slacks = -np.eye(self.layout.rows)
-            self._matrix = np.hstack([self.layout.matrix(entries), slacks])
+            self._matrix, self._units = self._matrix_in_units(entries)
         matrix = self._matrix
-        try:
-            response = -np.linalg.solve(matrix[:, basic], matrix[:, nonbasic])
-        except np.linalg.LinAlgError:
+        response = _solve_accurately(matrix[:, basic], -matrix[:, nonbasic])
+        if response is None:
             return None
         costs = np.concatenate([cost[self.layout.n1 :], np.zeros(self.layout.rows)])
+        costs *= self._units
         reduced_cost = costs[nonbasic] + costs[basic] @ response
+        terms = np.abs(costs[nonbasic]) + np.abs(costs[basic]) @ np.abs(response)
         at_upper = reduced_cost < 0
-        largest = np.abs(costs).max(initial=0.0)
-        free = np.abs(reduced_cost) <= _ZERO_REDUCED_COST * largest
+        free = np.abs(reduced_cost) <= _ZERO_REDUCED_COST * terms
+        response *= self._units[basic][:, None] / self._units[nonbasic]
+        reduced_cost /= self._units[nonbasic]
         if free.any():
             # Without a reduced cost, only HiGHS knows which bound a place is at.
             found = self._program.highs.getBasis()
@@ -409,3 +411,32 @@ class RecourseSolver:
             upper = highspy.HighsBasisStatus.kUpper
             at_upper[free] = [states[place] == upper for place in nonbasic[free]]
         return Basis(basic, nonbasic, at_upper, response, reduced_cost)
+
+    def _matrix_in_units(self, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the matrix of columns and slacks in natural units, and the units.
+
+        In the model's own units a dense solve may lose all digits. Units are powers of two.
+        """
+        arrays = self._program.arrays
+        sizes = self._rescaled.checker.typical_units(arrays, np.zeros(0))
+        rows, columns = (nearest_power_of_two(size) for size in sizes)
+        matrix = self.layout.matrix(entries) * columns / rows[:, None]
+        slacks = -np.eye(self.layout.rows)
+        return np.hstack([matrix, slacks]), np.concatenate([columns, rows])
+
+
+def _solve_accurately(matrix: np.ndarray, sides: np.ndarray) -> np.ndarray | None:
+    """Return the solution of a linear system; None if rounding may have spoiled it."""
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    found = inverse @ sides
+    found += inverse @ (sides - matrix @ found)
+    # Errors beside the sums that they are rounding of, in the least favorable direction.
+    terms = np.abs(matrix) @ np.abs(found) + np.abs(sides)
+    error = np.finfo(float).eps * (np.abs(inverse) @ terms)
+    size = np.maximum(1.0, np.abs(found).max(axis=0, initial=0.0))
+    if not (error <= _MOST_ERROR * size).all():  # also where something is not a number
+        return None
+    return np.asarray(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,15 @@ _COST_LEVEL = 1e6
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
+class RescaledProgram(NamedTuple):
+    """A solved program, by what its rows, columns and costs were multiplied."""
+
+    program: HighsProgram
+    row: np.ndarray
+    column: np.ndarray
+    cost: float
+
+
 class RescaledSolver:
     """Certifies answers, and solves again in other units where the certificate fails.
 
@@ -32,6 +41,11 @@ class RescaledSolver:
     step that its rows notice, and costs by the cost of the point. If that does not help, typical
     sizes take their place. Units are powers of two, so nothing is rounded. For each choice of
     units, three variants of the simplex method are tried.
+
+    Attributes
+    ----------
+    last : RescaledProgram or None
+        The one whose optimum was returned last.
     """
 
     def __init__(self, layout: Shape, context: SolveContext):
@@ -39,6 +53,7 @@ class RescaledSolver:
         # The clock of a case may belong to a later one by now.
         self._context = context.without_case_limit()
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
+        self.last: RescaledProgram | None = None
 
     def certify(
         self,
@@ -111,7 +126,7 @@ class RescaledSolver:
 
     def solve(self, arrays: Arrays, x: np.ndarray) -> tuple[np.ndarray, Certificate]:
         """Return a certified optimum, starting from a point that failed; or raise 'not exact'."""
-        nearly: tuple[np.ndarray, Certificate] | None = None
+        nearly: tuple[np.ndarray, Certificate, RescaledProgram | None] | None = None
         # Typical units come second: a row whose terms are all zero at x has no size there.
         for units in (self.checker.units_at_point, self.checker.typical_units):
             for method in _METHODS:
@@ -123,9 +138,10 @@ class RescaledSolver:
                 if certificate.optimal:
                     return x, certificate
                 if is_nearly_optimal and nearly is None:
-                    nearly = x, certificate
+                    nearly = x, certificate, self.last
         if nearly is not None:
-            return nearly
+            self.last = nearly[2]
+            return nearly[:2]
         raise not_exact()
 
     def solve_again(
@@ -157,10 +173,10 @@ class RescaledSolver:
         The last result says whether the point is nearly optimal.
         """
         rows, columns = units
-        row, column = _power_of_two(1 / rows), _power_of_two(columns)
+        row, column = nearest_power_of_two(1 / rows), nearest_power_of_two(columns)
         total = float(np.abs(arrays.cost * x).sum())
         total = total or float(np.abs(arrays.cost * column).max(initial=0.0)) or 1.0
-        cost = float(_power_of_two(_COST_LEVEL / total))
+        cost = float(nearest_power_of_two(_COST_LEVEL / total))
         context = self._context.with_defaults({**method, **_TIGHT})
         program = HighsProgram(self._layout, context, relaxed=True)
         scaled = replace(
@@ -178,6 +194,7 @@ class RescaledSolver:
             if trouble.is_limit:
                 raise
             return None
+        self.last = RescaledProgram(program, row, column, cost)
         found, _, row_duals = program.solution()
         found, row_duals = column * found, row * row_duals / cost
         certificate = self.checker.check(arrays, found, row_duals)
@@ -194,6 +211,6 @@ def not_exact() -> SolverTrouble:
     )
 
 
-def _power_of_two(numbers: Any) -> Any:
+def nearest_power_of_two(numbers: Any) -> Any:
     """Return the powers of two nearest to positive numbers."""
     return np.exp2(np.clip(np.rint(np.log2(numbers)), -200, 200))

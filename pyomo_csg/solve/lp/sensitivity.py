@@ -12,6 +12,7 @@ from pyomo_csg.solve.compile.assembly import Arrays, Blocks
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Found
 from pyomo_csg.solve.lp.highs_program import HighsProgram, unpack
+from pyomo_csg.solve.lp.rescaling import RescaledProgram
 
 _AT_BOUND = 1e-9  # HiGHS's feasibility tolerance: closer to a bound is at the bound
 
@@ -154,6 +155,15 @@ class BasisReader:
         self._scale = np.ones((cases, 1))
         self._basics = np.zeros((cases, rows), dtype=np.int32)
         self._inverse = np.zeros((cases, decisions, rows))
+        self._units: dict[int, tuple[np.ndarray, np.ndarray, float]] = {}
+
+    def read_rescaled(self, case: int, found: RescaledProgram) -> None:
+        """Record a case that was solved in other units."""
+        self._inverse[case] = 0.0  # from a basis that was not optimal, if any
+        self.read(case, found.program)
+        self._units[case] = found.row, found.column, found.cost
+        decisions = self._inverse.shape[1]
+        self._inverse[case] *= found.column[:decisions, None] * found.row
 
     def read(self, case: int, program: HighsProgram) -> None:
         """Record a case that was just solved."""
@@ -172,6 +182,9 @@ class BasisReader:
         """Return the cases read; NaN where none was."""
         cases, rows = self._basics.shape
         numbers = unpack(self._packed, 2 * (columns + rows))
+        for case, (row, column, cost) in self._units.items():
+            factors = (column, 1 / (cost * column), row / cost, 1 / row)
+            numbers[case] *= np.concatenate(factors)
         ends = (columns, 2 * columns, 2 * columns + rows)
         x, column_dual, row_dual, activity = np.split(numbers, ends, axis=1)
         basic = np.zeros((cases, columns + rows), bool)

@@ -17,6 +17,7 @@ from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.face_search import excess_cost
 from pyomo_csg.solve.lp.highs_program import HighsProgram
 from pyomo_csg.solve.lp.rescaling import RescaledSolver
+from pyomo_csg.solve.mip.natural_units import NaturalUnits
 
 _STATUS = highspy.HighsModelStatus
 _FEASIBLE = highspy.SolutionStatus.kSolutionStatusFeasible
@@ -75,10 +76,24 @@ class MipProgram(HighsProgram):
         self._context, options = context, context.options
         self._checker = CertificateChecker(layout)
         self._highest = math.inf
+        self._units: NaturalUnits | None = None
         self.highs.cbMipInterrupt += self._interrupt
         self._gap = float(options.get("mip_rel_gap", 0.0))
         self._absolute_gap = float(options.get("mip_abs_gap", 0.0)) + _OPTIMAL
         self.bound = -math.inf
+
+    def load(self, arrays: Arrays) -> None:
+        """Make HiGHS hold this program, in natural units if its own could mislead it."""
+        if self._units is None:
+            self._units = NaturalUnits(self.layout, arrays)
+        super().load(self._units.scaled(arrays) if self._units.is_needed else arrays)
+
+    def point(self) -> np.ndarray:
+        """Return the column values."""
+        found = super().point()
+        if self._units is None or not self._units.is_needed:
+            return found
+        return found * self._units.columns
 
     def minimize(
         self,
@@ -102,7 +117,7 @@ class MipProgram(HighsProgram):
         self._highest = highest - arrays.offset  # see _interrupt
         self.bound = -math.inf
         try:
-            if not self.solve_if_feasible(arrays, start=start):
+            if not self.solve_if_feasible(arrays, start=self._start(arrays, start)):
                 return MipResult(None, highest)
         except SolverTrouble as trouble:
             if not trouble.is_limit:
@@ -114,6 +129,14 @@ class MipProgram(HighsProgram):
         x = self._polish(arrays, self.point())
         self._check_gap(float(arrays.cost @ x))
         return MipResult(x, self.bound + arrays.offset)
+
+    def _start(self, arrays: Arrays, start: np.ndarray | None) -> np.ndarray | None:
+        """Return a start in the units of the program that HiGHS holds."""
+        if start is None:
+            return None
+        if self._units is None:
+            self._units = NaturalUnits(self.layout, arrays)
+        return start / self._units.columns if self._units.is_needed else start
 
     def _check_gap(self, value: float) -> None:
         """Raise a SolverTrouble if the bound does not prove the value optimal."""

@@ -260,6 +260,7 @@ class PyomoEngine:
         weights: np.ndarray,
         outcomes: np.ndarray,
         outcome_weights: np.ndarray,
+        keys: np.ndarray | None = None,
     ) -> GradientResult:
         """Gradients need HiGHS's basis; the oracle refuses them before."""
         raise NotImplementedError
