@@ -5,8 +5,6 @@ import resource
 import time
 
 import numpy as np
-from pyomo.core.base.block import BlockData
-from pyomo.environ import Objective
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
@@ -135,7 +133,7 @@ def _compare(problem, model, history, policy, key):
 
 
 def _costs(oracle, make, fresh):
-    """Return the cost of each decision; profits are turned into costs."""
+    """Return the cost of each decision, minus the profit of a model that is maximized."""
     contexts, outcomes = fresh
     start = time.process_time()
     policy = make()
@@ -150,13 +148,7 @@ def _costs(oracle, make, fresh):
         "decide_cpu": (decided - made) / len(contexts),
         "unsolved": int(np.isnan(values).sum()),
     }
-    return _sense(oracle.two_stage.model) * values, notes
-
-
-def _sense(model: BlockData) -> int:
-    """Return 1 for a model that is minimized, else -1."""
-    (objective,) = model.component_data_objects(Objective, active=True)
-    return int(objective.sense)
+    return values, notes
 
 
 def _differences(costs):
