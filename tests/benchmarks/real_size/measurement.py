@@ -5,8 +5,6 @@ import resource
 import time
 
 import numpy as np
-from pyomo.core.base.block import BlockData
-from pyomo.environ import Objective
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
@@ -20,24 +18,32 @@ RIDGES = np.geomspace(1e-2, 1e4, 13)
 
 
 def measure(key, path):
-    """Write a fit's row as JSON, then write it again with the decisions' costs.
+    """Write a fit's row as JSON, then again as decisions are compared.
 
     Parameters
     ----------
     key : dict
         What identifies the row: see ``row_store.py``.
     path : path
-        Of the row; a process that is ended while it compares leaves the fit's part.
+        Of the row; a process that is ended leaves what it found so far.
     """
     problem = find_problem(key)
     history, model = problem.history(key["seed"]), problem.build()
     policy, row = _fit(model, history, key)
     row = {**key, "status": "fitted", **row}
-    path.write_text(json.dumps(row))
+    _write(path, row)
     if key["fresh"]:
-        costs, notes = _compare(problem, model, history, policy, key)
-        row |= {"status": "done", "notes": notes, **_differences(costs)}
-        path.write_text(json.dumps(row))
+        for costs, notes in _compare(problem, model, history, policy, key):
+            row |= {"notes": notes, **_differences(costs)}
+            _write(path, row)
+        _write(path, {**row, "status": "done"})
+
+
+def _write(path, row):
+    """Replace the row at once, since this process may be ended at any time."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(row))
+    new.replace(path)
 
 
 def find_problem(key):
@@ -118,24 +124,24 @@ def _baselines(problem, key):
 
 
 def _compare(problem, model, history, policy, key):
-    """Return costs (fresh,) by policy, and the seconds and troubles of each."""
+    """Yield costs (fresh,) by policy, and their seconds and troubles, as they come."""
     history = tuple(part[: key["rows"]] for part in history)
     fresh = problem.fresh(key["fresh"], key["seed"])
     oracle = csg.Oracle(model, options={"time_limit": PROGRAM_SECONDS})
     costs, notes = {}, {}
-    costs["ours"], notes["ours"] = _costs(oracle, lambda: policy, fresh)
-    for name, make in _baselines(problem, key).items():
+    makers = {"ours": lambda *_: policy, **_baselines(problem, key)}
+    for name, make in makers.items():
         try:
             costs[name], notes[name] = _costs(
                 oracle, lambda make=make: make(oracle, history), fresh
             )
         except (csg.CsgError, MemoryError) as error:
             notes[name] = {"error": str(error)[:200]}
-    return costs, notes
+        yield costs, notes
 
 
 def _costs(oracle, make, fresh):
-    """Return the cost of each decision; profits are turned into costs."""
+    """Return the cost of each decision, minus the profit of a model that is maximized."""
     contexts, outcomes = fresh
     start = time.process_time()
     policy = make()
@@ -150,13 +156,7 @@ def _costs(oracle, make, fresh):
         "decide_cpu": (decided - made) / len(contexts),
         "unsolved": int(np.isnan(values).sum()),
     }
-    return _sense(oracle.two_stage.model) * values, notes
-
-
-def _sense(model: BlockData) -> int:
-    """Return 1 for a model that is minimized, else -1."""
-    (objective,) = model.component_data_objects(Objective, active=True)
-    return int(objective.sense)
+    return values, notes
 
 
 def _differences(costs):
@@ -164,10 +164,12 @@ def _differences(costs):
 
     Rows that any of the two could not solve are left out of their difference.
     """
-    ours = costs.pop("ours")
-    found = {}
-    for name, theirs in costs.items():
-        apart = (theirs - ours)[np.isfinite(theirs - ours)]
+    if "ours" not in costs:
+        return {}
+    ours, found = costs["ours"], {}
+    for name in [name for name in costs if name != "ours"]:
+        apart = costs[name] - ours
+        apart = apart[np.isfinite(apart)]
         error = apart.std(ddof=1) / np.sqrt(len(apart)) if len(apart) > 1 else np.nan
         found[name] = [float(apart.mean()) if len(apart) else np.nan, float(error)]
     return {"cost": float(np.nanmean(ours)), "above_ours": found}

@@ -41,6 +41,7 @@ class RowStore:
         if _identity(key) in self._rows:
             return self._rows[_identity(key)]
         row = _run(key, self._timeout, self._gigabytes)
+        # A crash is measured again.
         if self._path is not None and not row["status"].startswith("exit"):
             with self._path.open("a") as file:
                 file.write(json.dumps(row) + "\n")
