@@ -52,7 +52,7 @@ class Results:
         means = [np.mean(row["costs"]) for row in self.rows[key]]
         return float(np.std(means, ddof=1)) if len(means) > 1 else None
 
-    def keys(self) -> list[tuple[str, str]]:
+    def ordered(self) -> list[tuple[str, str]]:
         """Return the methods in the order of the table."""
         found = [key for key in self.rows if key[0] != CLAIRVOYANT]
         return sorted(found, key=lambda key: (_ORDER.index(key[0]), _size(key[1])))
@@ -95,8 +95,9 @@ def _sizes(results: list[Results]) -> str:
 def _section(one: Results) -> str:
     facts, best = one.facts, one.best()
     heading = f"## {facts['title']}\n\nMean cost in {facts['unit']}."
-    if (CLAIRVOYANT, ALL) in one.rows:
-        heading += f" With the outcome known: {_money(one.mean((CLAIRVOYANT, ALL)))}."
+    known = (CLAIRVOYANT, ALL)
+    if known in one.rows:
+        heading += f" With the outcome known: {one.mean(known):,.{_digits(one)}f}."
     if best is None:
         return heading + " No baseline on all outcomes has been run yet."
     heading += f" Best on all outcomes: {_NAMES[best[0]]}."
@@ -105,7 +106,7 @@ def _section(one: Results) -> str:
         "CPU ms a decision", "CPU s a fit", "seeds", "sd over seeds",
     )  # fmt: skip
     lines = [_line(titles), _line(["---"] * len(titles))]
-    lines += [_line(_cells(one, key, best)) for key in one.keys()]
+    lines += [_line(_cells(one, key, best)) for key in one.ordered()]
     return heading + "\n\n" + "\n".join(lines)
 
 
@@ -113,17 +114,19 @@ def _cells(one: Results, key: tuple[str, str], best: tuple[str, str]) -> list[st
     rows, spread = one.rows[key], one.spread(key)
     apart = one.costs(key) - one.costs(best)
     error = block_standard_error(apart, one.facts["block"])
-    difference = f"{_money(apart.mean(), sign=True)} ± {_money(error)}"
+    digits = _digits(one)
+    difference = f"{apart.mean():+,.{digits}f} ± {error:,.{digits}f}"
+    mean = f"{one.mean(key):,.{digits}f}"
     return [
         _NAMES[key[0]],
         key[1],
-        f"**{_money(one.mean(key))}**" if key == best else _money(one.mean(key)),
+        f"**{mean}**" if key == best else mean,
         "" if key == best else difference,
         _captured(one, key, best),
         f"{np.mean([row['decide_ms'] for row in rows]):.3g}",
         f"{np.mean([row['fit_seconds'] for row in rows]):.3g}",
         str(len(rows)),
-        "" if spread is None else _money(spread),
+        "" if spread is None else f"{spread:,.{digits}f}",
     ]
 
 
@@ -136,9 +139,10 @@ def _captured(one: Results, key: tuple[str, str], best: tuple[str, str]) -> str:
     return f"{100 * (one.mean(saa) - one.mean(key)) / step:.0f}" if step > 0 else ""
 
 
-def _money(value: float, sign: bool = False) -> str:
-    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2
-    return f"{value:{'+' if sign else ''},.{digits}f}"
+def _digits(one: Results) -> int:
+    """Return how many decimals show five digits of the largest mean cost."""
+    largest = max(abs(one.mean(key)) for key in one.rows)
+    return int(np.clip(4 - np.floor(np.log10(max(largest, 1e-9))), 0, 4))
 
 
 def _line(cells: Any) -> str:
