@@ -131,12 +131,14 @@ def _cells(one: Results, key: tuple[str, str], best: tuple[str, str]) -> list[st
 
 
 def _captured(one: Results, key: tuple[str, str], best: tuple[str, str]) -> str:
-    """Return the share of the step from context-free SAA to the best baseline."""
+    """Return the share of the step from context-free SAA, where that step is clear."""
     saa = ("saa", ALL)
     if saa not in one.rows or key == saa:
         return ""
-    step = one.mean(saa) - one.mean(best)
-    return f"{100 * (one.mean(saa) - one.mean(key)) / step:.0f}" if step > 0 else ""
+    steps = one.costs(saa) - one.costs(best)
+    if steps.mean() < 2 * block_standard_error(steps, one.facts["block"]):
+        return ""
+    return f"{100 * (one.mean(saa) - one.mean(key)) / steps.mean():.0f}"
 
 
 def _digits(one: Results) -> int:
