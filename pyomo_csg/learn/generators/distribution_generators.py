@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.learn.distributions.conditional import ConditionalDistribution
+from pyomo_csg.learn.distributions.conditional import (
+    ConditionalDistribution,
+    restore,
+)
 from pyomo_csg.learn.distributions.reduction import reduce
 from pyomo_csg.learn.distributions.residuals import Residuals
 from pyomo_csg.learn.generators.array_networks import body_function
-from pyomo_csg.learn.generators.base import PerContext
+from pyomo_csg.learn.generators.scenario_generator import PerContext
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -303,7 +306,7 @@ def _prefixed(
 
 def _restored(description: Mapping[str, Any], arrays: Arrays) -> Any:
     own = _without_prefix(arrays, "distribution.")
-    return restore_distribution(description["distribution"], own)
+    return restore(description["distribution"], own)
 
 
 def _without_prefix(arrays: Arrays, prefix: str) -> dict[str, np.ndarray]:

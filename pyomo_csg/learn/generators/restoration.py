@@ -8,6 +8,13 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.learn.generators.distribution_generators import (
+    AtomGenerator,
+    ConstantGenerator,
+    ForecastNetworkGenerator,
+    FullGenerator,
+    ReducedGenerator,
+)
 from pyomo_csg.learn.generators.network_generator import NetworkGenerator
 from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 
@@ -15,7 +22,19 @@ Restorer = Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], ScenarioGener
 
 # By the kind in a description. Each refuses what is not sound by a DataError, or by one
 # of storage.CONTENT_ERRORS, before it allocates memory.
-RESTORERS: dict[str, Restorer] = {"network": NetworkGenerator.restore}
+RESTORERS: dict[str, Restorer] = {
+    "network": NetworkGenerator.restore,
+    **{
+        kind.kind: kind.restore
+        for kind in (
+            ConstantGenerator,
+            AtomGenerator,
+            ForecastNetworkGenerator,
+            ReducedGenerator,
+            FullGenerator,
+        )
+    },
+}
 
 
 def restore_generator(

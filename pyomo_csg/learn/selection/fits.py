@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from torch import nn
 
-from pyomo_csg.learn.generators.base import ScenarioGenerator
+from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.learn.methods.static import LossNetFit
 from pyomo_csg.learn.networks.torch_generator import generator_from_network
 from pyomo_csg.learn.task import Task

@@ -11,7 +11,7 @@ from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.distributions.reduction import reduce
 from pyomo_csg.learn.distributions.residuals import Residuals
 from pyomo_csg.learn.distributions.weighted import Empirical
-from pyomo_csg.learn.generators.base import ScenarioGenerator
+from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.learn.generators.distribution_generators import (
     AtomGenerator,
     ConstantGenerator,
