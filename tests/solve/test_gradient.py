@@ -5,8 +5,8 @@ import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
-from models import cvar_portfolio, newsvendor
-from tests.solve.test_oracle import many_optima
+from models import cep1, cvar_portfolio, newsvendor
+from tests.solve.test_oracle import batch, many_optima
 from tests.zoo import ZOO, scenarios
 
 WEIGHTS = [0.5, 0.2, 0.3]
@@ -188,3 +188,23 @@ def test_a_batch_without_any_answer_has_no_gradient():
 
     assert np.isnan(found.loss).all()
     assert [failure.case for failure in oracle.failures] == [0, 1]
+
+
+def test_a_key_keeps_its_basis_for_the_next_gradient():
+    zetas, omegas = batch(cep1.build(), count=40, k=5)
+    oracle, keys = csg.Oracle(cep1.build()), np.arange(40)
+    first = oracle.loss_gradient(zetas, omegas, keys=keys)
+    before = oracle.stats.iterations
+    order = np.random.default_rng(0).permutation(40)
+    again = oracle.loss_gradient(zetas[order], omegas[order], keys=keys[order])
+    assert oracle.stats.iterations - before < 0.2 * before
+    assert again.loss == pytest.approx(first.loss[order], rel=1e-9)
+
+
+def test_integer_programs_without_any_answer_have_no_gradient():
+    m = newsvendor.build()
+    m.order.domain = pyo.Integers
+    m.floor = pyo.Constraint(expr=m.order >= 1e6 + m.sold)
+    oracle = csg.Oracle(m)
+    found = oracle.loss_gradient([[[3.0]]], [[3.0]], on_error="record")
+    assert np.isnan(found.loss).all() and len(found.failures) == 1

@@ -3,12 +3,14 @@
 from fractions import Fraction
 
 import numpy as np
+import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
 from tests.solve.exact_newsvendor import Newsvendor
 
 KINDS = ("linear", "quadratic", "integer")
+QUANTITIES = -6, 9  # powers of ten
 CASES = 6
 
 
@@ -62,3 +64,71 @@ def test_no_answer_is_wrong_in_any_unit(kind, seed, record_property):
     print(f"{kind}: {wrong} wrong and {refused} refused of {12 * 2 * CASES}")
     assert wrong == 0
     assert refused == 0
+
+
+def covering_model(numbers, kind, first, second, rows, price):
+    """Return a covering model with columns and rows in units, and costs times a price."""
+    c, q, technology, recourse, penalty, curvature = numbers
+    is_integer = kind == "integer"
+    m = pyo.ConcreteModel("covering")
+    m.need = pyo.Param(range(len(rows)), mutable=True, initialize=1.0)
+    whole = pyo.NonNegativeIntegers if is_integer else pyo.NonNegativeReals
+    m.y = pyo.Var(range(len(c)), within=whole, bounds=lambda m, j: (0, 3 * first[j]))
+    m.z = pyo.Var(range(len(q)), bounds=lambda m, j: (0, 2 * second[j]))
+    m.short = pyo.Var(range(len(rows)), bounds=(0, None))
+    m.cover = pyo.Constraint(
+        range(len(rows)),
+        rule=lambda m, i: (
+            sum(technology[i, j] * rows[i] / first[j] * m.y[j] for j in m.y)
+            + sum(recourse[i, j] * rows[i] / second[j] * m.z[j] for j in m.z)
+            + m.short[i]
+            >= m.need[i]
+        ),
+    )
+    cost = sum(price * c[j] / first[j] * m.y[j] for j in m.y)
+    cost += sum(price * q[j] / second[j] * m.z[j] for j in m.z)
+    cost += sum(price * penalty[i] / rows[i] * m.short[i] for i in m.short)
+    if kind == "quadratic":
+        cost += sum(price * curvature[j] * (m.z[j] / second[j]) ** 2 for j in m.z)
+    m.cost = pyo.Objective(expr=cost)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.need)
+    return m
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", ["linear", "integer"])
+def test_answers_do_not_depend_on_units_that_differ_within_a_model(kind, seed):
+    rng = np.random.default_rng([seed, 7])
+    s, r, n = 3, 4, 5
+    numbers = (
+        rng.uniform(0.5, 3, s),
+        rng.uniform(0.5, 3, n),
+        rng.uniform(0, 2, (r, s)),
+        rng.uniform(0, 2, (r, n)),
+        rng.uniform(8, 20, r),
+        rng.uniform(0.1, 1, n),
+    )
+    first, second, rows = (10 ** rng.uniform(*QUANTITIES, k) for k in (s, n, r))
+    if kind == "integer":
+        first = np.ones(s)
+    price = 10 ** rng.uniform(-9, 9)
+    ones = np.ones(s), np.ones(n), np.ones(r), 1.0
+    ordinary = csg.Oracle(covering_model(numbers, kind, *ones))
+    oracle = csg.Oracle(covering_model(numbers, kind, first, second, rows, price))
+    zetas, omegas = rng.uniform(0, 5, (CASES, 3, r)), rng.uniform(0, 5, (CASES, r))
+    weights = np.array([0.2, 0.3, 0.5])
+    expected = ordinary.solve(zetas, weights)
+    found = oracle.solve(zetas * rows, weights)
+    assert found.value == pytest.approx(price * expected.value, rel=1e-7)
+    decisions = expected.decision * first
+    costs = price * ordinary.cost(expected.decision, omegas)
+    assert oracle.cost(decisions, omegas * rows) == pytest.approx(costs, rel=1e-7)
+    losses = price * ordinary.loss(zetas, omegas, weights=weights)
+    found = oracle.loss(zetas * rows, omegas * rows, weights=weights)
+    assert found == pytest.approx(losses, rel=1e-6)
+    slopes = ordinary.loss_gradient(zetas, omegas, weights=weights)
+    scaled = oracle.loss_gradient(zetas * rows, omegas * rows, weights=weights)
+    both = slopes.smooth & scaled.smooth
+    assert scaled.gradient[both] * rows / price == pytest.approx(
+        slopes.gradient[both], rel=1e-5, abs=1e-6
+    )

@@ -32,6 +32,7 @@ _MAX_SHARED_NUMBERS = 1_000_000  # in the bases that engines hand to each other
 _TRIAL_BASES, _CASES_PER_BASIS = 40, 3
 _ROW_TOLERANCE = 1e-9
 _ZERO_REDUCED_COST = 1e-12  # relative to its terms
+_WILD = 1e4  # between two units: without need, other units only change the rounding
 _MOST_ERROR = 1e-9  # of a basis's responses, in natural units
 _FIRST_PART = 4_096  # cases: enough to learn the common bases from
 _PART_NUMBERS = 500_000  # row sides per part: what fits into a processor's cache
@@ -401,7 +402,7 @@ class RecourseSolver:
         reduced_cost = costs[nonbasic] + costs[basic] @ response
         terms = np.abs(costs[nonbasic]) + np.abs(costs[basic]) @ np.abs(response)
         at_upper = reduced_cost < 0
-        free = np.abs(reduced_cost) <= _ZERO_REDUCED_COST * terms
+        free = np.abs(reduced_cost) <= _ZERO_REDUCED_COST * terms.max(initial=0.0)
         response *= self._units[basic][:, None] / self._units[nonbasic]
         reduced_cost /= self._units[nonbasic]
         if free.any():
@@ -420,6 +421,8 @@ class RecourseSolver:
         arrays = self._program.arrays
         sizes = self._rescaled.checker.typical_units(arrays, np.zeros(0))
         rows, columns = (nearest_power_of_two(size) for size in sizes)
+        if np.ptp(np.log2(np.concatenate([rows, columns]))) < np.log2(_WILD):
+            rows, columns = np.ones(len(rows)), np.ones(len(columns))
         matrix = self.layout.matrix(entries) * columns / rows[:, None]
         slacks = -np.eye(self.layout.rows)
         return np.hstack([matrix, slacks]), np.concatenate([columns, rows])
@@ -428,11 +431,9 @@ class RecourseSolver:
 def _solve_accurately(matrix: np.ndarray, sides: np.ndarray) -> np.ndarray | None:
     """Return the solution of a linear system; None if rounding may have spoiled it."""
     try:
-        inverse = np.linalg.inv(matrix)
+        found, inverse = np.linalg.solve(matrix, sides), np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
         return None
-    found = inverse @ sides
-    found += inverse @ (sides - matrix @ found)
     # Errors beside the sums that they are rounding of, in the least favorable direction.
     terms = np.abs(matrix) @ np.abs(found) + np.abs(sides)
     error = np.finfo(float).eps * (np.abs(inverse) @ terms)

@@ -16,8 +16,8 @@ from pyomo_csg.solve.executors import thread_stop_event
 from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.face_search import excess_cost
 from pyomo_csg.solve.lp.highs_program import HighsProgram
+from pyomo_csg.solve.lp.natural_units import NaturalUnits
 from pyomo_csg.solve.lp.rescaling import RescaledSolver
-from pyomo_csg.solve.mip.natural_units import NaturalUnits
 
 _STATUS = highspy.HighsModelStatus
 _FEASIBLE = highspy.SolutionStatus.kSolutionStatusFeasible

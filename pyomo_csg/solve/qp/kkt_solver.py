@@ -15,6 +15,7 @@ import piqp
 from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble
+from pyomo_csg.solve.lp.natural_units import geometric_units
 from pyomo_csg.solve.qp.kkt_system import solve_on_active_set
 from pyomo_csg.solve.qp.quadratic_program import (
     KktPoint,
@@ -28,6 +29,8 @@ from pyomo_csg.solve.qp.quadratic_program import (
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
 _ATTEMPTS = 3  # each in units that the point of the last one suggests
+_BALANCED = 2  # more, in units that make up for scenarios with tiny weights
+_WILD = 1e4  # between the typical sizes of two columns
 _INTERIOR_POINT = 1e-10  # PIQP's tolerance is absolute: it needs natural units
 _MOST_ITERATIONS = 100
 _CORRECTIONS = 8  # of the active set
@@ -62,8 +65,8 @@ class KktSolver:
     def _solve(self, program: QuadraticProgram) -> tuple[KktPoint, Units]:
         if (program.column_lower > program.column_upper).any():
             raise SolverTrouble("infeasible", "a lower bound exceeds the upper bound")
-        fault, column = "", np.full(len(program.cost), _typical_quantity(program))
-        for attempt in range(_ATTEMPTS):
+        fault, column = "", _typical_columns(program)
+        for attempt in range(_ATTEMPTS + _BALANCED):
             units = _natural_units(program, column)
             scaled = program.in_units(*units)
             point = self._interior_point(scaled)
@@ -82,6 +85,8 @@ class KktSolver:
             size = np.abs(point.x * units[0])
             largest = size.max(initial=0.0)
             column = np.maximum(size, _SMALLEST_COLUMN * largest) if largest else column
+            if attempt >= _ATTEMPTS - 1:
+                column = column * _cheapness(program, column)
         _raise_if_unsolvable(program.in_units(*_natural_units(program, column)))
         raise SolverTrouble(
             "not exact", f"the optimum found is not exact to a relative 1e-9: {fault}"
@@ -143,6 +148,20 @@ def _in_model_units(
     return KktPoint(x, row_dual, point.column_dual * cost / column)
 
 
+def _typical_columns(program: QuadraticProgram) -> np.ndarray:
+    """Return the sizes that columns are expected to have: one, unless units differ wildly."""
+    matrix = sparse.coo_array(program.matrix)
+    _, sizes = geometric_units(
+        (*matrix.coords, matrix.data),
+        (program.row_lower, program.row_upper),
+        (program.column_lower, program.column_upper),
+        np.zeros(len(program.cost), bool),
+    )
+    if np.ptp(sizes) > np.log2(_WILD):
+        return np.asarray(np.exp2(sizes))
+    return np.full(len(sizes), _typical_quantity(program))
+
+
 def _typical_quantity(program: QuadraticProgram) -> float:
     """Return the size that columns are expected to have."""
     largest = _largest_in_rows(program.matrix)
@@ -171,6 +190,16 @@ def _natural_units(program: QuadraticProgram, column: np.ndarray) -> Units:
     linear = np.abs(program.cost) * column
     cost = max(linear.max(initial=0.0), curvature.max(initial=0.0)) or 1.0
     return column, row, float(_power_of_two(np.array([cost]))[0])
+
+
+def _cheapness(program: QuadraticProgram, column: np.ndarray) -> np.ndarray:
+    """Return the root of how much less each column costs than the most expensive one.
+
+    In units larger by that, its bounds and its multipliers are equally far from one.
+    """
+    cost = np.abs(program.cost) * column + abs(program.hessian) @ column * column
+    share = cost / (cost.max(initial=0.0) or 1.0)
+    return np.asarray(1 / np.sqrt(np.clip(share, 1e-14, 1.0)))
 
 
 def _power_of_two(values: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""Units of rows and continuous columns in which the numbers of an integer program are near one.
+"""Units of rows and columns in which the numbers of a program are near one.
 
-The tolerances of branch-and-bound are absolute, and HiGHS drops entries that look like zero.
-Integer columns keep their unit.
+The tolerances of branch-and-bound and of interior points are absolute, and HiGHS drops entries
+that look like zero. Integer columns keep their unit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ class NaturalUnits:
     def __init__(self, layout: Shape, arrays: Arrays):
         self._row = layout.index.astype(np.intp)
         self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
-        rows, columns = self._geometric_units(layout, arrays)
+        rows, columns = geometric_units(
+            (self._row, self._column, arrays.values),
+            (arrays.row_lower, arrays.row_upper),
+            (arrays.column_lower, arrays.column_upper),
+            layout.integer,
+        )
         both = np.abs(np.concatenate([rows, columns]))
         self.is_needed = bool((both > np.log2(_ORDINARY)).any())
         self.rows, self.columns = np.exp2(np.rint(rows)), np.exp2(np.rint(columns))
@@ -46,25 +51,32 @@ class NaturalUnits:
             values=arrays.values * self._entries,
         )
 
-    def _geometric_units(
-        self, layout: Shape, arrays: Arrays
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return binary logarithms: means over entries, sides and bounds, in turn."""
-        nonzero = arrays.values != 0
-        row, column = self._row[nonzero], self._column[nonzero]
-        size = np.log2(np.abs(arrays.values[nonzero]))
-        sides = _logarithms(arrays.row_lower, arrays.row_upper)
-        bounds = _logarithms(arrays.column_lower, arrays.column_upper)
-        in_row = np.bincount(row, minlength=layout.rows) + np.isfinite(sides)
-        in_column = np.bincount(column, minlength=layout.columns) + np.isfinite(bounds)
-        r, c = np.zeros(layout.rows), np.zeros(layout.columns)
-        for _ in range(_SWEEPS):
-            r = np.bincount(row, size + c[column], minlength=layout.rows)
-            r = (r + np.nan_to_num(sides)) / np.maximum(in_row, 1)
-            c = np.bincount(column, r[row] - size, minlength=layout.columns)
-            c = (c + np.nan_to_num(bounds)) / np.maximum(in_column, 1)
-            c[layout.integer] = 0.0
-        return r, c
+
+def geometric_units(
+    entries: tuple[np.ndarray, np.ndarray, np.ndarray],
+    sides: tuple[np.ndarray, np.ndarray],
+    bounds: tuple[np.ndarray, np.ndarray],
+    pinned: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return binary logarithms of units of rows and columns: means over entries, in turn.
+
+    Entries are rows, columns and values; sides and bounds count as entries. Pinned columns
+    (columns,) keep their unit.
+    """
+    row, column, values = (part[entries[2] != 0] for part in entries)
+    size = np.log2(np.abs(values))
+    side, bound = _logarithms(*sides), _logarithms(*bounds)
+    rows, columns = len(side), len(bound)
+    in_row = np.bincount(row, minlength=rows) + np.isfinite(side)
+    in_column = np.bincount(column, minlength=columns) + np.isfinite(bound)
+    r, c = np.zeros(rows), np.zeros(columns)
+    for _ in range(_SWEEPS):
+        total = np.bincount(row, size + c[column], minlength=rows)
+        r = (total + np.nan_to_num(side)) / np.maximum(in_row, 1)
+        total = np.bincount(column, r[row] - size, minlength=columns)
+        c = (total + np.nan_to_num(bound)) / np.maximum(in_column, 1)
+        c[pinned] = 0.0
+    return r, c
 
 
 def _logarithms(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
