@@ -19,7 +19,7 @@ def build_network(first, columns, rows, numbers, seed=0):
         First-stage variables, the plants. Each has some of the resources.
     columns : int
         Recourse variables: a shortfall for each demand, the others activities, each
-        of which serves one demand and uses three resources.
+        of
     rows : int
         Recourse constraints: one for each demand, the others resources.
     numbers : int
@@ -28,7 +28,9 @@ def build_network(first, columns, rows, numbers, seed=0):
     rng = np.random.default_rng([seed, first, columns, rows, numbers])
     activities, resources = columns - numbers, rows - numbers
     served = np.arange(activities) % numbers
-    used = rng.integers(resources, size=(activities, 3))
+    region = served * resources // numbers  # where a demand's resources begin
+    near = max(3, 2 * resources // numbers)
+    used = (region[:, None] + rng.integers(near, size=(activities, 3))) % resources
     rates = rng.uniform(0.5, 1.5, (activities, 3))
     cost = rng.uniform(0.5, 4, activities)
     plant_of = np.arange(resources) % first
