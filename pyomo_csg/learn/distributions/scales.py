@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.learn.distributions.features import context_features
+from pyomo_csg.learn.distributions.features import context_features, evenly_spaced
 from pyomo_csg.learn.distributions.forecasts.forecast import Forecast
 from pyomo_csg.learn.distributions.forecasts.forest_fitting import fit_forest
 from pyomo_csg.learn.distributions.forecasts.restoring import restore_forecast
