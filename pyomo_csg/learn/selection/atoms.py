@@ -41,7 +41,8 @@ from pyomo_csg.learn.trainer import Schedule, sampled_rows, torch_seed
 
 _ATOM_RATE, _NETWORK_RATE = 3e-2, 1e-3
 _ATOM_BATCH, _NETWORK_BATCH = 20, 50
-_CLUSTERINGS, _RANDOM_SETS = 2, 2  # starts from either
+_STARTS_EACH = 2  # from clusters, and from random sets
+_MANY_PROGRAMS = 1500
 _CONTEXTS, _OUTCOMES = 8, 32  # on which random sets are compared
 _MEMBERS = 3  # networks whose outputs are averaged
 _HIDDEN = (32,)
@@ -124,7 +125,7 @@ class AtomTraining:
         unit = standard_spread(residuals)
         sets = [
             reduce(residuals, None, count, unit, seed=int(rng.integers(2**31)))
-            for _ in range(_CLUSTERINGS)
+            for _ in range(self._starts_each)
         ]
         sets += self._random_sets(fold, head, sampler, rng)
         return [
@@ -150,7 +151,12 @@ class AtomTraining:
         outcomes = sampler.draw(some, min(_OUTCOMES, 4 * self._plan.draws), rng)
         costs = atom_costs(task, head, sets, weights, some, outcomes)
         best = np.argsort(np.nan_to_num(costs, nan=np.inf), kind="stable")
-        return [(sets[i], weights[i]) for i in best[:_RANDOM_SETS]]
+        return [(sets[i], weights[i]) for i in best[: self._starts_each]]
+
+    @property
+    def _starts_each(self) -> int:
+        """How many starts there are of either kind: few programs allow for one."""
+        return _STARTS_EACH if self._plan.programs >= _MANY_PROGRAMS else 1
 
     def _trained(
         self,

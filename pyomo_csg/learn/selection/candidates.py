@@ -47,7 +47,11 @@ from pyomo_csg.learn.selection.starting_points import (
     starting_atoms,
     starting_constants,
 )
-from pyomo_csg.learn.selection.untrained import reduced_name, untrained_candidates
+from pyomo_csg.learn.selection.untrained import (
+    SAMPLE_AVERAGE,
+    reduced_name,
+    untrained_candidates,
+)
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule, sampled_rows
 
@@ -56,6 +60,7 @@ _CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS = 100, 5, 48
 _ATOM_STEPS, _ATOM_BATCH = 800, 10
 _ATOM_DRAWS = 256  # residuals, of which few may be in the tail that matters
 _FAR_FROM_MMD, _NEAR_MMD = 0.03, 0.2
+_LEADERS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +144,16 @@ class Candidates:
             return
         observed = [ObservedSampler(self._task.history.outcomes)] * len(self._folds)
         yield self._direct("direct", mmd.bodies, self._sampled(), _FAR_FROM_MMD)
-        yield self._direct("direct, near mmd", mmd.bodies, observed, _NEAR_MMD)
-        yield self.constant()
+        if not chooses_network or self._leads("mmd", "direct"):
+            yield self._direct("direct, near mmd", mmd.bodies, observed, _NEAR_MMD)
+        if not chooses_network or self._leads(SAMPLE_AVERAGE):
+            yield self.constant()
+
+    def _leads(self, *names: str) -> bool:
+        """Whether one of these is among the best three candidates so far."""
+        means = {} if self.board is None else self.board.means
+        best = sorted(means, key=lambda name: means[name])[:_LEADERS]
+        return any(name in best for name in names)
 
     @property
     def trusted(self) -> str | None:

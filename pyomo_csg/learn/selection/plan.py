@@ -19,8 +19,8 @@ _MOST_MEASURED = 64
 _MOST_FOLDS, _SOME_FOLDS, _HOLDOUT = 5, 3, 1
 _MOST_SCORED, _MANY_SCORED, _LEAST_SCORED = 1000, 100, 24
 _SCORING_SHARE, _TRAINING_SHARE = 0.3, 0.6  # of the time budget
-_COMFORTABLE = 12.0  # seconds to train a candidate; more only where programs are slow
-_ENOUGH_PROGRAMS, _MOST_PROGRAMS, _LEAST_PROGRAMS = 800, 6000, 120  # a fold
+_COMFORTABLE = 8.0  # seconds to train a candidate; more only where programs are slow
+_ENOUGH_PROGRAMS, _MOST_PROGRAMS, _LEAST_PROGRAMS = 500, 6000, 120  # a fold
 _INTEGER_SHARE, _MOST_INTEGER = 0.1, 600
 _TRAINED = 4  # candidates, for the estimate
 SOME_KINDS = ("empirical", "forest weights", "ridge", "forest", "stacked", "mixture")
@@ -178,12 +178,14 @@ def measure_programs(task: Task) -> ProgramTimes:
 def _seconds_each(run: Callable[[int], Any]) -> float:
     """Return the seconds that one of many cases takes."""
     count = 1
+    best = math.inf
     while True:
         start = time.perf_counter()
         run(count)
         taken = time.perf_counter() - start
+        best = min(best, taken / count)  # the first call may build something
         if taken > _MEASURING / 4 or count >= _MOST_MEASURED:
-            return taken / count
+            return best
         count *= 4
 
 
@@ -199,7 +201,8 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
         if scored >= min(n, _MANY_SCORED):
             break
     scored = max(_LEAST_SCORED, min(_MOST_SCORED, scored))
-    draws = task.config.draws if times.cost < 4 * times.solve else 2
+    affordable = math.ceil((times.gradient or times.solve) / max(times.cost, 1e-9))
+    draws = int(np.clip(affordable, 2, task.config.draws))
     each = _program_seconds(times, draws)
     folds = task.config.folds or _count_folds(n, each)
     members = folds + 1

@@ -22,6 +22,7 @@ from pyomo_csg.learn.selection.fits import Candidate, GeneratorFit
 from pyomo_csg.learn.selection.fold_distributions import FoldDistributions
 from pyomo_csg.learn.task import Task
 
+SAMPLE_AVERAGE = "sample average"
 _MOST_POINTS = 2000  # reduced to K
 
 
@@ -39,7 +40,7 @@ def frame_of(task: Task) -> Frame:
 def reduced_name(distribution: ConditionalDistribution) -> str:
     """Return the name of the candidate that reduces a distribution."""
     if isinstance(distribution, Empirical):
-        return "sample average"
+        return SAMPLE_AVERAGE
     if isinstance(distribution, Residuals):
         return f"{distribution.name} residuals"
     return distribution.name
