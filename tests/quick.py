@@ -7,7 +7,7 @@ import pyomo_csg as csg
 from models import cvar_portfolio, newsvendor
 from pyomo_csg.baselines import standard_baselines
 from pyomo_csg.learn.distributions import samplers
-from pyomo_csg.learn.selection import candidates, scoring, starting_points
+from pyomo_csg.learn.selection import candidates, plan, scoring
 
 METHODS = ["auto", "mmd", "static", "dynamic", "direct"]
 QUICK = csg.FitConfig(
@@ -23,12 +23,15 @@ QUICK = csg.FitConfig(
 _LENGTHS = {
     (candidates, "_CONSTANT_STEPS"): 6,
     (candidates, "_ATOM_STEPS"): 6,
-    (candidates, "_INTEGER_STEPS"): 1,
-    (candidates, "_ONE_STEPS"): 1,
     (candidates, "_ATOM_DRAWS"): 4,
     (candidates, "_CONSTANT_DRAWS"): 4,
-    (starting_points, "_SETS"): 6,
-    (starting_points, "_SLOW_SETS"): 4,
+    (plan, "_MOST_PROGRAMS"): 24,
+    (plan, "_ENOUGH_PROGRAMS"): 24,
+    (plan, "_LEAST_PROGRAMS"): 4,
+    (plan, "_MOST_INTEGER"): 4,
+    (plan, "_MOST_SETS"): 8,
+    (plan, "_MEASURING"): 0.01,
+    (plan, "KINDS"): ("empirical", "forest weights", "ridge", "mixture"),
     (scoring, "_DRAWS"): 4,
     (scoring, "_ROWS"): 8,
     (samplers, "_TREES"): 10,

@@ -21,7 +21,7 @@ _MOST_SCORED, _MANY_SCORED, _LEAST_SCORED = 1000, 100, 24
 _SCORING_SHARE, _TRAINING_SHARE = 0.3, 0.6  # of the time budget
 _COMFORTABLE = 8.0  # seconds to train a candidate; more only where programs are slow
 _ENOUGH_PROGRAMS, _MOST_PROGRAMS, _LEAST_PROGRAMS = 500, 6000, 120  # a fold
-_INTEGER_SHARE, _MOST_INTEGER = 0.1, 600
+_INTEGER_SHARE, _MOST_INTEGER, _MOST_SETS = 0.1, 600, 200
 _TRAINED = 4  # candidates, for the estimate
 SOME_KINDS = ("empirical", "forest weights", "ridge", "forest", "stacked", "mixture")
 _REHEARSAL_SECONDS, _REHEARSAL_COSTS = 2.0, 64 * 256
@@ -219,7 +219,7 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     labels = int(min(n, _TRAINING_SHARE * budget / members / label))
     share = max(_COMFORTABLE, _INTEGER_SHARE * budget) / members
     integer = min(_MOST_INTEGER, int(share / (times.solve + draws * times.cost)))
-    sets = int(np.clip(_COMFORTABLE / members / 8 / each, 8, 200))
+    sets = int(np.clip(_COMFORTABLE / members / 8 / each, 8, _MOST_SETS))
     compared = int(np.clip(share / 12 / decision, 4, 48))
     rehearsal = _REHEARSAL_COSTS * times.cost + 64 * times.solve
     return Plan(
