@@ -78,7 +78,7 @@ def fit_distributions(
     ----------
     contexts : array (m, d), or (m, W, d) for panels
     outcomes : array (m, p)
-        At least two rows.
+        With a single row there is only the empirical distribution.
     lower, upper : arrays (p,)
         Bounds of the Params' domains.
     seed : int
@@ -101,6 +101,7 @@ def _fit(
     fits: Fits, kinds: Sequence[str], bounds: tuple[np.ndarray, np.ndarray]
 ) -> dict[str, ConditionalDistribution]:
     contexts, outcomes, seed = fits.contexts, fits.outcomes, fits.seed
+    kinds = kinds if len(outcomes) > 1 else ("empirical",)
     found: dict[str, ConditionalDistribution] = {}
     left_out = set(FORECASTS) - set(fits.affordable)
     for kind in (one for one in KINDS if one in kinds and one not in left_out):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans
 
 _STARTS = 10
 _QUICK_STARTS, _QUICK_STEPS, _LAST_STEPS = 4, 2, 15
@@ -187,6 +185,8 @@ def kmeans(
     outcomes, weights = _merge_duplicates(outcomes, weights)
     if count >= len(outcomes):
         return outcomes, weights
+    from sklearn.cluster import KMeans  # deciding does without
+
     clusters = KMeans(count, n_init=_STARTS, random_state=seed)
     clusters.fit(outcomes / unit, sample_weight=weights)
     # Rounding may push a center out of the range of its outcomes.
@@ -227,6 +227,8 @@ def forward_selection(
     outcomes, weights = _merge_duplicates(outcomes, weights)
     if count >= len(outcomes):
         return outcomes, weights
+    from scipy.spatial.distance import cdist  # deciding does without
+
     distances = cdist(outcomes / unit, outcomes / unit)
     to_selected = np.full(len(outcomes), np.inf)
     selected: list[int] = []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
-from sklearn.tree import DecisionTreeRegressor
 
 from pyomo_csg.learn.distributions.features import (
     feature_spread,
@@ -79,6 +77,8 @@ def _boost(
     features: np.ndarray, targets: np.ndarray, units: np.ndarray, seed: int
 ) -> tuple[Trees, np.ndarray]:
     """Return boosted trees for all columns together, and the values (nodes, p) they add."""
+    from sklearn.tree import DecisionTreeRegressor  # deciding does without
+
     rng = np.random.default_rng(seed)
     center, spread = features.mean(axis=0), feature_spread(features)
     scaled = scale_features(features, center, spread).astype(np.float32)
@@ -105,6 +105,8 @@ def _boost(
 
 def _group_means(groups: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
     """Return the mean (count, p) of values (m, p) over each group; 0 where it is empty."""
+    from scipy.sparse import csr_array  # deciding does without
+
     sizes = np.maximum(np.bincount(groups, minlength=count), 1)
     members = csr_array(
         (1 / sizes[groups], (groups, np.arange(len(groups)))), (count, len(groups))
