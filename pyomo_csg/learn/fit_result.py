@@ -44,6 +44,7 @@ class Selection:
     searched: int | None = None  # how many settings were tried
     search_won: dict[str, Any] | None = None  # how much better the chosen settings are
     scenarios_tried: list[dict[str, Any]] | None = None  # costs by number of scenarios
+    plan: dict[str, Any] | None = None  # what was planned for the time of the fit
 
     def summary(self) -> dict[str, Any]:
         """Return the fields that apply, in JSON types."""

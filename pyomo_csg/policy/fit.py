@@ -26,7 +26,7 @@ from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.learn.history import History, read_history
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.package_versions import package_versions
-from pyomo_csg.learn.progress import Callback, TrainingLog
+from pyomo_csg.learn.progress import Callback, TimeUpError, TrainingLog
 from pyomo_csg.learn.selection.hyperparameter_search import (
     COUNTS,
     search,
@@ -36,6 +36,7 @@ from pyomo_csg.learn.selection.hyperparameter_search import (
 from pyomo_csg.learn.selection.plan import (
     DEFAULT_SECONDS,
     Plan,
+    ProgramTimes,
     make_plan,
     measure_programs,
 )
@@ -351,17 +352,18 @@ class _Fit:
         if self.plan is not None:
             return self.plan.for_scenarios(task.scenarios)
 
+        left = self.log.seconds_left / max(1, self.settings.search)
+        budget = left if np.isfinite(left) else None
+
         def measured() -> dict[str, np.ndarray]:
-            budget = self.log.seconds_left / max(1, self.settings.search)
-            made = make_plan(
-                task,
-                measure_programs(task),
-                budget if np.isfinite(budget) else None,
-            )
+            made = make_plan(task, measure_programs(task), budget)
             return {"plan": np.frombuffer(to_json(made.summary()).encode(), np.uint8)}
 
         stage = f"plan for {task.scenarios}"
-        stored = self.checkpoint.stage(stage, measured)["plan"]
+        try:
+            stored = self.checkpoint.stage(stage, measured)["plan"]
+        except TimeUpError:  # a single program takes too long
+            return make_plan(task, ProgramTimes.unknown(budget or 0.0), budget)
         found = Plan.restore(json.loads(stored.tobytes()))
         logger.info("%s", found)
         return found

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from pyomo_csg.guarantees import Certificate
+    from pyomo_csg.learn.selection.plan import Plan
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +78,16 @@ class Policy(LearnedDecider):
             workers=workers,
             executor=executor,
         )
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the fit, for ``csg.fit(plan=...)``; None without ``'auto'``."""
+        summary = self.learned.summary.get("plan")
+        if summary is None:
+            return None
+        from pyomo_csg.learn.selection.plan import Plan
+
+        return Plan.restore(summary)
 
     def report(
         self, path: str | os.PathLike[str] | None = None, data: Any = None
