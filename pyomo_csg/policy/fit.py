@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from pyomo.core.base.block import BlockData
 
+from pyomo_csg.errors import DataError
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import (
     FitConfig,
@@ -272,11 +273,15 @@ def plan(
     settings = validate_fit_arguments(
         scenarios, "auto", "auto", seed, network, config, None, seconds
     )
+    if isinstance(scenarios, str):
+        found = "scenarios is 'auto'; give the number to plan for"
+        raise DataError("Cannot plan the fit", [found])
     oracle = Oracle(model, solver, executor, workers, options)
     history = read_history(oracle.two_stage, data, context)
     check_scenario_count(scenarios, len(history))
     with reproducible_torch():
-        task = Task(oracle, history, scenarios, settings, seed, TrainingLog())
+        log = TrainingLog()
+        task = Task(oracle, history, int(scenarios), settings, int(seed), log)
         return make_plan(task, measure_programs(task), seconds)
 
 
