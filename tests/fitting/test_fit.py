@@ -420,7 +420,15 @@ def test_a_kernel_that_scenarios_cannot_be_learned_by_is_refused_at_once(pairs):
         fit(pairs, method="mmd", config={**vars(QUICK), "kernel": rooted})
 
 
-def test_a_bar_tells_of_every_stage(pairs, capsys):
+def test_one_bar_tells_of_the_whole_fit(pairs, capsys, monkeypatch):
+    monkeypatch.setattr("pyomo_csg.learn.progress._is_interactive", lambda: True)
+    monkeypatch.setattr("pyomo_csg.learn.progress._REFRESH_SECONDS", 0.005)
     fit(pairs, progress=True)
     told = capsys.readouterr().err
-    assert all(f"\r{stage}: " in told for stage in ("mmd", "direct", "scoring"))
+    assert "\rmmd " in told and "best so far: " in told
+    assert told.count("\n") <= 1  # one bar, not one for each stage
+
+
+def test_without_a_terminal_there_is_no_bar(pairs, capsys):
+    fit(pairs, method="mmd", progress=True)
+    assert capsys.readouterr().err == ""

@@ -14,7 +14,7 @@ from pyomo_csg.learn.selection import plan as module
 from pyomo_csg.learn.selection.plan import Plan, ProgramTimes
 from pyomo_csg.learn.selection.scoring import Scoreboard
 from pyomo_csg.solve import Oracle
-from tests.quick import QUICK, fit, portfolio
+from tests.quick import QUICK, fit, ignore_deadlines, portfolio
 from tests.quick import panels as some_panels
 
 
@@ -171,6 +171,7 @@ def test_a_fit_ends_within_its_time_and_one_program(pairs, seconds, monkeypatch)
 )
 def test_time_that_is_up_at_once_leaves_the_sample_average(pairs, options, monkeypatch):
     monkeypatch.setattr(progress, "clock", itertools.count().__next__)
+    ignore_deadlines(monkeypatch.setattr)
 
     policy = fit(pairs, seconds=0.5, **options)
 
@@ -186,6 +187,7 @@ def test_time_that_is_up_at_once_leaves_the_sample_average(pairs, options, monke
 
 def test_panels_have_a_policy_too_when_time_is_up_at_once(monkeypatch):
     monkeypatch.setattr(progress, "clock", itertools.count().__next__)
+    ignore_deadlines(monkeypatch.setattr)
     data = some_panels(12)
     policy = fit(data, portfolio(), seconds=0.5)
     assert np.isfinite(policy.decide(data[0][0]).value)

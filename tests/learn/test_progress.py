@@ -1,6 +1,27 @@
-"""What a fit reports while it runs."""
+"""What a fit reports while it runs, and how it keeps its time budget."""
 
-from pyomo_csg.learn.progress import TrainingLog
+import logging
+import math
+
+import pytest
+
+from pyomo_csg.learn import progress
+from pyomo_csg.learn.progress import TimeUpError, TrainingLog
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a clock that is set by hand."""
+
+    class Clock:
+        now = 100.0
+
+        def __call__(self):
+            return self.now
+
+    mine = Clock()
+    monkeypatch.setattr(progress, "clock", mine)
+    return mine
 
 
 def test_a_callback_that_changes_its_entry_does_not_change_what_is_kept():
@@ -9,3 +30,88 @@ def test_a_callback_that_changes_its_entry_does_not_change_what_is_kept():
     log.record("mmd", 1, loss=0.5)
 
     assert log.entries == [{"stage": "mmd", "step": 1, "loss": 0.5}]
+
+
+def test_the_time_is_up_after_the_budget_and_names_the_stage(clock):
+    log = TrainingLog(seconds=10.0)
+    with pytest.raises(TimeUpError), log.stage("mmd", 3) as bar:
+        bar.step()
+        clock.now = 110.0
+        bar.step()  # not yet more than the budget
+        clock.now = 110.5
+        bar.step(loss=1.0)
+    assert log.stopped_in == "mmd"
+    assert log.entries == [{"stage": "mmd", "step": 3, "loss": 1.0}]
+    with pytest.raises(TimeUpError), log.stage("direct", 1):
+        pass
+    assert log.stopped_in == "mmd"
+    assert log.seconds_left == -0.5
+
+
+def test_without_a_budget_the_time_is_never_up(clock):
+    log = TrainingLog()
+    clock.now = 1e9
+    log.check_time()
+    assert log.seconds_left == math.inf and log.stopped_in is None
+
+
+def test_a_stage_within_a_stage_is_part_of_it():
+    log = TrainingLog()
+    with log.stage("score ridge", 4) as bar:
+        bar.step()
+        with log.stage("labels", 100) as inner:
+            inner.step(50)
+        assert log.bar.text() == "score ridge: 1 of 4"
+        bar.step(2)
+    assert log.bar.text().startswith("score ridge: 3 of 4")
+
+
+def test_the_rest_of_the_time_follows_from_what_was_planned(clock):
+    log = TrainingLog()
+    log.bar.plan({"mmd": 10.0, "direct": 30.0})
+    with log.stage("mmd", 2) as bar:
+        clock.now += 10
+        bar.step()
+        # 5 of 40 planned seconds took 10, so 70 are left.
+        assert log.bar.share_done() == pytest.approx(1 / 8)
+        assert log.bar.seconds_left() == pytest.approx(70)
+        clock.now += 10
+        bar.step()
+    assert log.bar.share_done() == pytest.approx(1 / 4)
+    assert log.bar.seconds_left() == pytest.approx(60)
+    log.bar.best = "mmd"
+    assert log.bar.text() == "mmd: 2 of 2, about 60 s left, best so far: mmd"
+
+
+def test_the_rest_of_the_time_is_at_most_the_budget(clock):
+    log = TrainingLog(seconds=30.0)
+    assert log.bar.seconds_left() == 30.0
+    log.bar.plan({"mmd": 10.0})
+    with log.stage("mmd", 10) as bar:
+        clock.now += 20
+        bar.step()
+        assert log.bar.seconds_left() == pytest.approx(10)
+    assert "10 s left" in log.bar.text()
+
+
+def test_a_long_stage_is_logged_every_minute(clock, caplog):
+    log = TrainingLog()
+    with caplog.at_level(logging.INFO, "pyomo_csg"), log.stage("mmd", 400) as bar:
+        for _ in range(300):
+            clock.now += 1
+            bar.step()
+    lines = [r.getMessage() for r in caplog.records if "of 400" in r.getMessage()]
+    assert lines == [f"mmd: {n} of 400" for n in (61, 122, 183, 244)]
+
+
+@pytest.mark.parametrize(("interactive", "shown"), [(True, True), (False, False)])
+def test_a_bar_is_shown_only_where_someone_watches(
+    interactive, shown, monkeypatch, capsys
+):
+    monkeypatch.setattr(progress, "_is_interactive", lambda: interactive)
+    with TrainingLog(True) as log, log.stage("mmd", 2) as bar:
+        bar.step()
+    assert bool(capsys.readouterr().err) == shown
+    with TrainingLog(False) as log, log.stage("mmd", 2) as bar:
+        bar.step()
+    assert not capsys.readouterr().err

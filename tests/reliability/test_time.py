@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn import progress
-from tests.quick import METHODS, QUICK, shorten
+from tests.quick import METHODS, QUICK, ignore_deadlines, shorten
 from tests.reliability.slow import hard
 
 PAIRS = newsvendor.sample(60, seed=1)
@@ -34,17 +35,18 @@ def fit(method, seconds, config=QUICK, **options):
 def ticking(monkeypatch):
     """Let every look at the clock take a second."""
     monkeypatch.setattr(progress, "clock", itertools.count().__next__)
+    ignore_deadlines(monkeypatch.setattr)
 
 
 def test_a_fit_ends_in_time():
     start = time.monotonic()
-    policy = fit("auto", 0.3, LONG)
+    policy = fit("mmd", 0.3, LONG)
     assert time.monotonic() - start < 60  # of what would be hours
     assert policy.learned.summary["cut_short"] == "mmd"
 
 
 @pytest.mark.usefixtures("ticking")
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [one for one in METHODS if one != "auto"])
 def test_a_fit_whose_time_is_up_returns_the_best_so_far_and_says_so(method):
     policy = fit(method, 5, LONG)
     assert policy.learned.summary["cut_short"] == "mmd"
@@ -54,15 +56,59 @@ def test_a_fit_whose_time_is_up_returns_the_best_so_far_and_says_so(method):
     assert policy.decide(PAIRS[0][0]).status == "optimal"
 
 
+@pytest.fixture(scope="module")
+def plan():
+    found = csg.plan(newsvendor.build(), PAIRS, scenarios=2, config=QUICK)
+    few = {"folds": 2, "programs": 8, "draws": 2, "sets": 8, "compared": 4}
+    return replace(found, **few, kinds=("empirical", "ridge"), rehearses=False)
+
+
 @pytest.mark.usefixtures("ticking")
-def test_what_was_done_before_the_time_was_up_is_compared(monkeypatch):
+def test_auto_returns_the_best_candidate_so_far(plan, monkeypatch):
     shorten(monkeypatch.setattr)
-    config = csg.FitConfig(hidden=(8,), mmd_epochs=2, task_epochs=100_000, folds=2)
-    policy = fit("auto", 100, config)
+    policy = fit("auto", 60, LONG, plan=plan)
     summary = policy.learned.summary
     names = [row["name"] for row in summary["candidates"]]
-    assert summary["cut_short"] == "direct"
-    assert set(names) == {"mmd", "constant", "direct"}
+    assert summary["cut_short"] == "mmd"  # which would train for hours
+    assert set(names) == {"sample average", "ridge residuals"}
+    assert summary["chosen"] in names
+    assert "Cut short: the 60 seconds were up in stage 'mmd'" in policy.report()
+    assert policy.decide(PAIRS[0][0]).status == "optimal"
+
+
+@pytest.mark.usefixtures("ticking")
+def test_what_was_done_before_the_time_was_up_is_compared(plan, monkeypatch):
+    shorten(monkeypatch.setattr)
+    config = csg.FitConfig(hidden=(8,), mmd_epochs=2, task_epochs=1, folds=2)
+    everything = fit("auto", None, config, plan=plan).learned.summary["candidates"]
+    policy = fit("auto", 60, config, plan=replace(plan, programs=100_000))
+    summary = policy.learned.summary
+    names = {row["name"] for row in summary["candidates"]}
+    assert summary["cut_short"] == "atoms"
+    assert names == {"sample average", "ridge residuals", "mmd", "trained atoms"} or (
+        names == {"sample average", "ridge residuals", "mmd"}
+    )
+    assert names < {row["name"] for row in everything}
+
+
+def test_programs_that_take_longer_than_all_the_time_leave_the_sample_average():
+    model, scenarios, _ = hard()
+    contexts = np.zeros((3, 1))
+    start = time.monotonic()
+    policy = csg.fit(
+        model,
+        (contexts, scenarios),
+        scenarios=2,
+        progress=False,
+        seconds=0.5,
+        config=QUICK,
+    )
+    assert time.monotonic() - start < 60  # one program alone takes minutes
+    assert policy.learned.summary["chosen"] == "sample average"
+    assert "Cut short: the 0.5 seconds were up" in policy.report()
+    assert policy.weights([0.0]) @ policy.scenarios([0.0]) == pytest.approx(
+        scenarios.mean(axis=0)
+    )
 
 
 @pytest.mark.usefixtures("ticking")

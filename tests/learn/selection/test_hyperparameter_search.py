@@ -39,18 +39,18 @@ def clock(monkeypatch):
 
 def of_counts(table, seconds=None, clock=None, durations=None):
     """Return the K taken of a table of losses by K, and which were tried."""
-    tried = []
+    tried, fits = [], {}
 
     def fit(count):
         tried.append(count)
-        return found(table[count])
+        fits[count] = found(table[count])
+        return fits[count]
 
     def decide(fitted):
         clock.now += durations.get(tried[-1], 0.0)
 
-    count, fitted = smallest_scenario_count(
-        list(table), seconds, TrainingLog(), fit, decide
-    )
+    fitted = smallest_scenario_count(list(table), seconds, TrainingLog(), fit, decide)
+    (count,) = (k for k, one in fits.items() if one is fitted)
     return count, fitted, tried
 
 
