@@ -87,11 +87,13 @@ def search(
             held.append(one.holdout_losses())
             losses.append(_mean(held[-1]))
             bar.step(loss=losses[-1], best=min(losses))
+    if not held:
+        return found[0]  # the time was up before its losses were known
     means = fill_unsolved(np.stack(held)).mean(axis=1)
     best = int(np.argmin(means))
     selection = found[best].selection
     selection.settings = {name: getattr(settings[best], name) for name in space}
-    selection.searched = len(found)
+    selection.searched = len(held)
     selection.search_won = {
         "number": best + 1,
         "loss": float(means[best]),
@@ -113,6 +115,7 @@ def smallest_scenario_count(
     than ``seconds``. A fit that the time budget cut short counts only if it is the first.
     """
     fits: list[MethodResult] = []
+    known: list[np.ndarray] = []
     for count in counts:
         found = fit(count)
         if log.stopped_in is not None and fits:
@@ -121,6 +124,12 @@ def smallest_scenario_count(
         if slow and fits:
             logger.info("a decision with K = %d takes more than %g s", count, seconds)
             break
+        try:
+            known.append(found.costs())
+        except TimeUpError:
+            if fits:
+                break
+            return found
         fits.append(found)
         if slow:
             logger.warning(
@@ -129,7 +138,7 @@ def smallest_scenario_count(
             break
         if log.stopped_in is not None:
             break
-    costs = fill_unsolved(np.stack([found.costs() for found in fits]))
+    costs = fill_unsolved(np.stack(known))
     best = int(np.argmin(costs.mean(axis=1)))
     apart = paired_difference(costs, costs[best])
     chosen = int(np.flatnonzero(apart.mean <= apart.standard_error)[0])

@@ -5,7 +5,7 @@ import pytest
 
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.fit_result import MethodResult, Selection
-from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.progress import TimeUpError, TrainingLog
 from pyomo_csg.learn.selection import hyperparameter_search
 from pyomo_csg.learn.selection.hyperparameter_search import (
     search,
@@ -140,3 +140,38 @@ def test_a_search_of_one_takes_the_settings_as_they_are():
     config = FitConfig(search=1)
     best = search(config, SPACE, 0, TrainingLog(), lambda settings, _: found([1.0]))
     assert best.selection.settings["batch"] == config.batch
+
+
+def time_is_up():
+    raise TimeUpError
+
+
+def test_a_count_whose_costs_take_too_long_is_left_out():
+    fits = {
+        1: found([3.0, 3.0]),
+        2: MethodResult(None, Selection("mmd"), time_is_up),
+        3: found([0.0, 0.0]),
+    }
+    for counts, expected in (([1, 2, 3], 1), ([2, 3], 2)):
+        best = smallest_scenario_count(
+            counts, None, TrainingLog(), fits.__getitem__, lambda fitted: None
+        )
+        assert best is fits[expected]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_search_that_is_cut_short_returns_what_it_has(number):
+    late = MethodResult(None, Selection("mmd"), time_is_up)
+    fits = [found([1.0, 2.0]), found([1.0, 1.0])]
+    fits[number] = late
+
+    best = search(
+        FitConfig(search=2),
+        SPACE,
+        0,
+        TrainingLog(),
+        lambda settings, name: fits[int(name.removeprefix("search "))],
+    )
+
+    assert best is fits[0]
+    assert best.selection.searched == (None if number == 0 else 1)
