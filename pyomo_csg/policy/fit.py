@@ -76,7 +76,8 @@ def fit(
     """Learn a policy that maps each context to K scenarios and decides on them.
 
     The scenarios are trained so that a decision optimized on them costs little when the
-    real outcome arrives. The same arguments and seed give the same policy, bit for bit.
+    real outcome arrives. The same arguments and seed give the same policy, bit for bit;
+    ``'auto'`` also needs the same plan, since it times programs to plan its work.
 
     Parameters
     ----------

@@ -116,7 +116,8 @@ class _MethodFit:
                 samplers = [ObservedSampler(history.outcomes)] * len(rows)
             else:
                 distributions = FoldDistributions(task, self._folds, SOME_KINDS)
-                samplers = [*distributions.samplers("mixture")]
+                *_, last = distributions.names  # the mixture, unless rows are too few
+                samplers = [*distributions.samplers(last)]
             heads = None if self._head is None else [self._head] * len(rows)
             direct = Direct(task, samplers, heads, regularization=float(weight))
             return direct.train(mmd.bodies, rows, "direct")
