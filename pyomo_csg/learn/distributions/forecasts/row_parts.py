@@ -42,5 +42,6 @@ def choose_by_column(squares: np.ndarray) -> np.ndarray:
     Half of what counts is the mean over all columns, which is less noisy.
     """
     relative = squares / np.maximum(squares.min(axis=0), np.finfo(float).tiny)
-    worse = np.log(np.minimum(relative, 1e6))  # so that no column outvotes all others
+    # So that no column outvotes all others; one without errors has 0 by 0.
+    worse = np.log(np.clip(relative, 1.0, 1e6))
     return (worse + worse.mean(axis=1, keepdims=True)).argmin(axis=0)
