@@ -72,7 +72,7 @@ def test_a_policy_comes_of_it_and_back_from_its_file(contexts, outcomes, tmp_pat
 
 def test_a_column_that_all_options_forecast_exactly_has_no_vote():
     squares = np.array([[0.0, 4.0, 4.0], [0.0, 1.0, 1.0]])
-    assert choose_by_column(squares).tolist() == [0, 1, 1]
+    assert choose_by_column(squares).tolist() == [1, 1, 1]
     assert choose_by_column(np.zeros((3, 2))).tolist() == [0, 0]
 
 
