@@ -110,10 +110,10 @@ class Plan:
         folds = (
             f"{self.folds} folds" if self.folds > 1 else "the last fifth held out once"
         )
+        scored = f"{self.scored_rows} held-out rows ({folds})"
         lines = [
             f"One program with {self.scenarios} scenarios takes {took}.",
-            f"Planned{within}: every candidate is scored on {self.scored_rows} held-out "
-            f"rows ({folds}).",
+            f"Planned{within}: every candidate is scored on {scored}.",
         ]
         if not self.has_gradient:
             lines.append(
