@@ -15,7 +15,7 @@ from pyomo_csg.learn.task import Task
 
 DEFAULT_SECONDS = 600.0
 _MEASURING = 0.5  # seconds to measure one kind of program
-_MOST_MEASURED = 64
+_MOST_MEASURED = 1024
 _MOST_FOLDS, _SOME_FOLDS, _HOLDOUT = 5, 3, 1
 _MOST_SCORED, _MANY_SCORED, _LEAST_SCORED = 1000, 100, 24
 _SCORING_SHARE, _TRAINING_SHARE = 0.3, 0.6  # of the time budget
