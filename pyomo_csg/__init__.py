@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from pyomo_csg.evaluation import Case, Evaluation, evaluate
     from pyomo_csg.learn.config import FitConfig
     from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
+    from pyomo_csg.learn.selection.plan import Plan
     from pyomo_csg.policy.estimator import ScenarioGenerator
-    from pyomo_csg.policy.fit import fit
+    from pyomo_csg.policy.fit import fit, plan
     from pyomo_csg.policy.policy import Policy
     from pyomo_csg.policy.policy_file import load
     from pyomo_csg.solve import Oracle, Solution
@@ -40,6 +41,7 @@ __all__ = [
     "LocationScale",
     "ModelError",
     "Oracle",
+    "Plan",
     "Policy",
     "ScenarioGenerator",
     "SmpsProblem",
@@ -53,6 +55,7 @@ __all__ = [
     "from_mpisppy",
     "guarantees",
     "load",
+    "plan",
     "read_smps",
     "write_smps",
 ]
@@ -68,12 +71,14 @@ _LATER = {
     "Linear": "learn.networks.task_nets",
     "LocationScale": "learn.networks.task_nets",
     "Oracle": "solve",
+    "Plan": "learn.selection.plan",
     "Policy": "policy.policy",
     "ScenarioGenerator": "policy.estimator",
     "Solution": "solve",
     "evaluate": "evaluation",
     "fit": "policy.fit",
     "load": "policy.policy_file",
+    "plan": "policy.fit",
 }
 
 

@@ -206,9 +206,15 @@ def validate_fit_arguments(
 ) -> FitConfig:
     """Return the settings, or raise one error that lists every bad argument."""
     problems = Problems(_CANNOT_FIT)
-    if not (is_whole(scenarios) and scenarios >= 1 or _is_auto(scenarios)):
+    if not (
+        is_whole(scenarios) and scenarios >= 1 or is_one_of(scenarios, ("auto", "all"))
+    ):
         problems.add(
-            f"scenarios is {scenarios!r}; give a whole number from 1 up, or 'auto'"
+            f"scenarios is {scenarios!r}; give a whole number from 1 up, 'auto' or 'all'"
+        )
+    elif is_one_of(scenarios, ("all",)) and not is_one_of(method, ("auto",)):
+        problems.add(
+            f"scenarios is 'all', which trains nothing, but method is {method!r}; drop it"
         )
     if not is_one_of(method, METHODS):
         near = difflib.get_close_matches(str(method), METHODS, n=1)

@@ -11,13 +11,13 @@ from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.distributions.reduction import reduce
 from pyomo_csg.learn.distributions.residuals import Residuals
 from pyomo_csg.learn.distributions.weighted import Empirical
-from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.learn.generators.distribution_generators import (
     AtomGenerator,
     ConstantGenerator,
     Frame,
     ReducedGenerator,
 )
+from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.learn.selection.fits import Candidate, GeneratorFit
 from pyomo_csg.learn.selection.fold_distributions import FoldDistributions
 from pyomo_csg.learn.task import Task
