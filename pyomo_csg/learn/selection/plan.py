@@ -15,6 +15,7 @@ from pyomo_csg.learn.task import Task
 
 DEFAULT_SECONDS = 600.0
 _MEASURING = 0.5  # seconds to measure one kind of program
+_VERY_LONG = 2.0  # seconds, for one program
 _MOST_MEASURED = 1024
 _MOST_FOLDS, _SOME_FOLDS, _HOLDOUT = 5, 3, 1
 _MOST_SCORED, _MANY_SCORED, _LEAST_SCORED = 1000, 60, 16
@@ -179,16 +180,22 @@ def measure_programs(task: Task) -> ProgramTimes:
 
 
 def _seconds_each(run: Callable[[int], Any]) -> float:
-    """Return the seconds that one of many cases takes."""
-    count = 1
-    best = math.inf
+    """Return the mean seconds of a case.
+
+    Programs of one kind differ, so several are timed, unless one takes very long. The first
+    call may build something, and counts only if it is the only one.
+    """
+    count, seconds, cases = 1, 0.0, 0
     while True:
         start = time.perf_counter()
         run(count)
         taken = time.perf_counter() - start
-        best = min(best, taken / count)  # the first call may build something
-        if taken > _MEASURING / 4 or count >= _MOST_MEASURED:
-            return best
+        if count == 1 and taken > _VERY_LONG:
+            return taken
+        if count > 1:
+            seconds, cases = seconds + taken, cases + count
+            if taken > _MEASURING / 4 or count >= _MOST_MEASURED:
+                return seconds / cases
         count *= 4
 
 
