@@ -12,9 +12,9 @@ from sklearn.metrics import pairwise_distances_argmin
 from torch import Tensor, nn
 
 from pyomo_csg.baselines.base import Baseline
-from pyomo_csg.learn.distributions.reduction import kmeans
 from pyomo_csg.baselines.trained.network_training import Call, Features, Training
 from pyomo_csg.errors import DataError
+from pyomo_csg.learn.distributions.reduction import kmeans
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import mlp
 from pyomo_csg.learn.progress import TrainingLog
