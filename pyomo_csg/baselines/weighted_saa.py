@@ -196,9 +196,7 @@ class ForestWeighted(WeightedSAA):
     def _distribution(
         self, contexts: np.ndarray
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        return positive_outcomes(
-            self._forest.weights(contexts), self.history.outcomes
-        )
+        return positive_outcomes(self._forest.weights(contexts), self.history.outcomes)
 
 
 class NeighbourWeighted(WeightedSAA):

@@ -26,6 +26,13 @@ SHAPES = {
 }
 
 
+@pytest.fixture
+def few_trees(monkeypatch):
+    package = "pyomo_csg.learn.distributions.forecasts"
+    monkeypatch.setattr(f"{package}.forest_fitting._MOST_TREES", 20)
+    monkeypatch.setattr(f"{package}.boosting._STEPS", 5)
+
+
 def linear(n, p=3, noise=0.3, seed=0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(n, 4)) * [1, 100, 0.01, 1] + [0, 5, 0, 2]
@@ -95,7 +102,7 @@ def test_a_quadratic_truth_is_found():
 @pytest.mark.parametrize("in_time", [True, False])
 @pytest.mark.parametrize("kind", FORECASTS)
 @pytest.mark.parametrize("case", SHAPES)
-def test_every_kind_fits_every_shape(case, kind, in_time):
+def test_every_kind_fits_every_shape(few_trees, case, kind, in_time):
     shape, p = SHAPES[case]
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=shape), rng.normal(size=(shape[0], p))
@@ -104,7 +111,7 @@ def test_every_kind_fits_every_shape(case, kind, in_time):
     found = fit_forecast(kind, x, y, seed=0, in_time=in_time)
     again = fit_forecast(kind, x, y, seed=0, in_time=in_time)
 
-    for array in (found.out_of_fold, found.predict(x), found.predict(1e300 * x)):
+    for array in (found.out_of_fold, found.predict(x), found.predict(1e100 * x)):
         assert array.shape == y.shape
         assert np.isfinite(array).all()
     assert np.array_equal(found.predict(x), again.predict(x))
