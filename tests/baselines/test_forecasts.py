@@ -8,8 +8,8 @@ from sklearn.neighbors import KNeighborsRegressor
 
 import pyomo_csg as csg
 from pyomo_csg.baselines import ExpectedValue, ForestWeighted, Residuals
-from pyomo_csg.learn.distributions.reduction import kmeans
 from pyomo_csg.learn.distributions.location_scale import fit_location_scale
+from pyomo_csg.learn.distributions.reduction import kmeans
 from pyomo_csg.learn.distributions.samplers import context_features
 from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import TrainingLog

@@ -5,9 +5,9 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 from pyomo_csg.baselines import ForestWeighted, NeighbourWeighted
-from pyomo_csg.learn.distributions.reduction import forward_selection, kmeans
 from pyomo_csg.baselines.weighted_saa import energy_scores
 from pyomo_csg.learn.distributions import samplers
+from pyomo_csg.learn.distributions.reduction import forward_selection, kmeans
 from tests.baselines import papers
 
 X = np.random.default_rng(3).normal(size=(5, 2))

@@ -236,7 +236,7 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
         programs=programs if times.gradient is not None else 0,
         draws=draws,
         integer_programs=integer if task.has_integers else 0,
-        one_scenario_programs=min(4000, 6 * integer) if task.has_integers else 0,
+        one_scenario_programs=3 * integer if task.has_integers else 0,
         sets=sets,
         compared=compared,
         labels=0 if labels < min(n, _LEAST_PROGRAMS) else labels,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.tree import DecisionTreeRegressor
 
 from pyomo_csg.learn.distributions.features import (
     feature_spread,
@@ -79,6 +78,8 @@ def _boost(
     features: np.ndarray, targets: np.ndarray, units: np.ndarray, seed: int
 ) -> tuple[Trees, np.ndarray]:
     """Return boosted trees for all columns together, and the values (nodes, p) they add."""
+    from sklearn.tree import DecisionTreeRegressor  # not needed once it is restored
+
     rng = np.random.default_rng(seed)
     center, spread = features.mean(axis=0), feature_spread(features)
     scaled = scale_features(features, center, spread).astype(np.float32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from pyomo_csg.learn.distributions.features import (
     feature_spread,
@@ -39,6 +38,9 @@ def fit_forest(
     Each tree sees a bootstrap sample of ``units``, the number (m,) of each row's unit.
     All columns count alike.
     """
+    # Imported here, for restored forests do without scikit-learn.
+    from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
+
     rng = np.random.default_rng(seed)
     center, spread = features.mean(axis=0), feature_spread(features)
     scaled = scale_features(features, center, spread).astype(np.float32)
