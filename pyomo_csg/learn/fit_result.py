@@ -48,6 +48,7 @@ class Selection:
         None  # what all outcomes would cost instead of K
     )
     scenarios_tried: list[dict[str, Any]] | None = None  # costs by number of scenarios
+    plan: dict[str, Any] | None = None  # what was planned for the time of the fit
 
     def summary(self) -> dict[str, Any]:
         """Return the fields that apply, in JSON types."""

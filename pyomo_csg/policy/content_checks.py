@@ -130,7 +130,7 @@ def _number_problem(content: Mapping[str, Any], arrays: Arrays) -> str:
 def _is_plausible(name: str, values: np.ndarray) -> bool:
     if values.dtype.kind != "f":
         return True
-    last = name.rsplit(".", 1)[-1]
+    last = name.replace("/", ".").rsplit(".", 1)[-1]
     if last in _BOUNDS:
         return not np.isnan(values).any()
     if last in _POSITIVE and not (values > 1 / _LARGEST).all():

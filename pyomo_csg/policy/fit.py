@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from pyomo.core.base.block import BlockData
 
+from pyomo_csg.errors import DataError
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import (
     FitConfig,
@@ -26,7 +27,7 @@ from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.learn.history import History, read_history
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.package_versions import package_versions
-from pyomo_csg.learn.progress import Callback, TrainingLog
+from pyomo_csg.learn.progress import Callback, TimeUpError, TrainingLog
 from pyomo_csg.learn.selection.full_distribution import learn_full
 from pyomo_csg.learn.selection.hyperparameter_search import (
     COUNTS,
@@ -37,6 +38,7 @@ from pyomo_csg.learn.selection.hyperparameter_search import (
 from pyomo_csg.learn.selection.plan import (
     DEFAULT_SECONDS,
     Plan,
+    ProgramTimes,
     expected_seconds,
     make_plan,
     measure_programs,
@@ -278,11 +280,15 @@ def plan(
     settings = validate_fit_arguments(
         scenarios, "auto", "auto", seed, network, config, None, seconds
     )
+    if isinstance(scenarios, str):
+        found = "scenarios is 'auto'; give the number to plan for"
+        raise DataError("Cannot plan the fit", [found])
     oracle = Oracle(model, solver, executor, workers, options)
     history = read_history(oracle.two_stage, data, context)
     check_scenario_count(scenarios, len(history))
     with reproducible_torch():
-        task = Task(oracle, history, scenarios, settings, seed, TrainingLog())
+        log = TrainingLog()
+        task = Task(oracle, history, int(scenarios), settings, int(seed), log)
         return make_plan(task, measure_programs(task), seconds)
 
 
@@ -360,15 +366,20 @@ class _Fit:
         if self.plan is not None:
             return self.plan.for_scenarios(task.scenarios)
 
+        left = self.log.seconds_left / max(1, self.settings.search)
+        budget = left if np.isfinite(left) else None
+
         def measured() -> dict[str, np.ndarray]:
-            budget = self.log.seconds_left / max(1, self.settings.search)
             times = measure_programs(task)
-            made = make_plan(task, times, budget if np.isfinite(budget) else None)
+            made = make_plan(task, times, budget)
             self.log.bar.plan(expected_seconds(made, times))
             return {"plan": np.frombuffer(to_json(made.summary()).encode(), np.uint8)}
 
         stage = f"plan for {task.scenarios}"
-        stored = self.checkpoint.stage(stage, measured)["plan"]
+        try:
+            stored = self.checkpoint.stage(stage, measured)["plan"]
+        except TimeUpError:  # a single program takes too long
+            return make_plan(task, ProgramTimes.unknown(budget or 0.0), budget)
         found = Plan.restore(json.loads(stored.tobytes()))
         logger.info("%s", found)
         return found

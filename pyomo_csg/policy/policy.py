@@ -80,6 +80,16 @@ class Policy(LearnedDecider):
             executor=executor,
         )
 
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the fit, for ``csg.fit(plan=...)``; None without ``'auto'``."""
+        summary = self.learned.summary.get("plan")
+        if summary is None:
+            return None
+        from pyomo_csg.learn.selection.plan import Plan
+
+        return Plan.restore(summary)
+
     def report(
         self, path: str | os.PathLike[str] | None = None, data: Any = None
     ) -> str:

@@ -78,7 +78,7 @@ def fit_distributions(
     ----------
     contexts : array (m, d), or (m, W, d) for panels
     outcomes : array (m, p)
-        At least two rows.
+        With a single row there is only the empirical distribution.
     lower, upper : arrays (p,)
         Bounds of the Params' domains.
     seed : int
@@ -101,6 +101,7 @@ def _fit(
     fits: Fits, kinds: Sequence[str], bounds: tuple[np.ndarray, np.ndarray]
 ) -> dict[str, ConditionalDistribution]:
     contexts, outcomes, seed = fits.contexts, fits.outcomes, fits.seed
+    kinds = kinds if len(outcomes) > 1 else ("empirical",)
     found: dict[str, ConditionalDistribution] = {}
     left_out = set(FORECASTS) - set(fits.affordable)
     for kind in (one for one in KINDS if one in kinds and one not in left_out):
@@ -132,10 +133,11 @@ def restore(
     DataError
         If the description and the arrays do not belong together.
     """
-    return _restore(StoredArrays(description, arrays))
+    return restore_stored(StoredArrays(description, arrays))
 
 
-def _restore(stored: StoredArrays, depth: int = 0) -> ConditionalDistribution:
+def restore_stored(stored: StoredArrays, depth: int = 0) -> ConditionalDistribution:
+    """Return a distribution as :func:`restore` does; a mixture has no mixtures as parts."""
     kind, name = stored.text("kind"), stored.text("name")
     if kind == "empirical":
         history = stored.numbers("history", None, None)
@@ -147,6 +149,6 @@ def _restore(stored: StoredArrays, depth: int = 0) -> ConditionalDistribution:
     if kind == "residuals":
         return restore_residuals(stored, name)
     if kind == "mixture" and not depth:
-        parts = [_restore(part, 1) for part in stored.parts("parts")]
+        parts = [restore_stored(part, 1) for part in stored.parts("parts")]
         return restore_mixture(stored, name, parts)
     raise damage(f"a distribution has kind {kind!r:.40}")

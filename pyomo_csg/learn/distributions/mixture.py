@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
 from pyomo_csg.learn.distributions.stored_arrays import (
@@ -127,6 +126,8 @@ def _mean_distances(
 
     The first is (k,), the second (k, k), without those of a draw to itself.
     """
+    from scipy.spatial.distance import cdist  # deciding does without
+
     _, k, c, p = drawn.shape
     apart = np.linalg.norm(drawn - outcomes[:, None, None], axis=3).mean(axis=(0, 2))
     among = np.zeros((k, k))

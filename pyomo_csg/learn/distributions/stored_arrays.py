@@ -10,6 +10,7 @@ import numpy as np
 from pyomo_csg.errors import DataError
 
 Arrays = dict[str, np.ndarray]
+_MOST_SIZES = 64
 _SUBJECT = "The stored distribution is damaged"
 
 
@@ -39,6 +40,16 @@ class StoredArrays:
         if not isinstance(found, str):
             raise damage(f"'{name}' is {found!r:.40}, not text")
         return found
+
+    def sizes(self, name: str) -> tuple[int, ...]:
+        """Return a list of whole numbers from 1 up in the description."""
+        found = self._description.get(name)
+        is_list = isinstance(found, list) and len(found) <= _MOST_SIZES
+        if not is_list or not all(
+            isinstance(size, int) and 1 <= size < 2**31 for size in found
+        ):
+            raise damage(f"'{name}' is {found!r:.40}, not a list of sizes")
+        return tuple(map(int, found))
 
     def parts(self, name: str) -> list[StoredArrays]:
         """Return the parts of a list in the description, each with its arrays."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.spatial.distance import cdist
 
 from pyomo_csg.learn.distributions.features import (
     context_features,
@@ -24,6 +22,9 @@ from pyomo_csg.learn.distributions.stored_arrays import (
     damage,
     with_prefix,
 )
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _MOST_AT_ONCE = 4_000_000  # distances
 _MOST_POINTS, _MOST_NEIGHBORS = 5000, 500
@@ -162,7 +163,9 @@ def restore_weighted(stored: StoredArrays, name: str) -> Weighted:
 def draw_others(
     rows: np.ndarray, m: int, count: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return rows (B, count) of m, drawn from all but the row itself."""
+    """Return rows (B, count) of m, drawn from all but the row itself if there are others."""
+    if m == 1:
+        return np.zeros((len(rows), count), dtype=int)
     picked = rng.integers(m - 1, size=(len(rows), count))
     return picked + (picked >= rows[:, None])
 
@@ -292,6 +295,8 @@ def energy_scores(forecasts: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
 
     Forecasts are (n, m, p), the outcomes that followed (n, p).
     """
+    from scipy.spatial.distance import cdist  # deciding does without
+
     counts = np.arange(1, forecasts.shape[1] + 1)
     total = np.zeros(len(counts))
     for points, outcome in zip(forecasts, outcomes, strict=True):
@@ -313,5 +318,7 @@ def restore_neighbors(stored: StoredArrays) -> Neighbors:
 
 def _sparse(shares: np.ndarray, columns: np.ndarray, n: int, m: int) -> csr_array:
     """Return weights (n, m) with as many entries in every row."""
+    from scipy.sparse import csr_array  # networks do without
+
     starts = np.linspace(0, len(columns), n + 1).round().astype(int)
     return csr_array((shares, columns, starts), (n, m))

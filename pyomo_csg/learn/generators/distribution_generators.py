@@ -10,14 +10,20 @@ import numpy as np
 
 from pyomo_csg.learn.distributions.conditional import (
     ConditionalDistribution,
-    restore,
+    restore_stored,
 )
 from pyomo_csg.learn.distributions.reduction import reduce
 from pyomo_csg.learn.distributions.residuals import Residuals
-from pyomo_csg.learn.generators.array_networks import body_function
+from pyomo_csg.learn.distributions.stored_arrays import (
+    StoredArrays,
+    damage,
+    with_prefix,
+)
+from pyomo_csg.learn.generators.array_networks import body_function, feedforward_types
 from pyomo_csg.learn.generators.scenario_generator import PerContext
 
 Arrays = Mapping[str, np.ndarray]
+_MOST_SCENARIOS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,16 +39,41 @@ class Frame:
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the shape and the arrays."""
         names = "center", "spread", "lower", "upper"
-        arrays = {f"frame.{name}": getattr(self, name) for name in names}
+        arrays = {name: getattr(self, name) for name in names}
         return {"context_shape": list(self.context_shape)}, arrays
 
     @classmethod
-    def restore(cls, description: Mapping[str, Any], arrays: Arrays) -> Frame:
-        """Return the frame of a description."""
-        names = "center", "spread", "lower", "upper"
-        center, spread, lower, upper = (arrays[f"frame.{name}"] for name in names)
-        shape = tuple(int(size) for size in description["context_shape"])
-        return cls(center, spread, shape, lower, upper)
+    def restore(cls, stored: StoredArrays) -> Frame:
+        """Return the frame of a stored generator."""
+        inside = stored.part("frame")
+        shape = inside.sizes("context_shape")
+        if len(shape) not in (1, 2):
+            raise damage(f"contexts have shape {shape}")
+        center = inside.numbers("center", shape[-1])
+        spread = inside.positive("spread", shape[-1])
+        p = len(inside.numbers("lower", None, finite=False))
+        return cls(center, spread, shape, *inside.bounds(p))
+
+    def distribution(self, stored: StoredArrays) -> ConditionalDistribution:
+        """Return the stored distribution of the outcomes."""
+        found = restore_stored(stored.part("distribution"))
+        if found.column_count != len(self.lower):
+            raise damage(f"a distribution has {found.column_count} columns")
+        return found
+
+    def residuals(self, stored: StoredArrays) -> Residuals:
+        """Return the stored distribution, which must be a forecast with its errors."""
+        found = self.distribution(stored)
+        if not isinstance(found, Residuals):
+            raise damage("a distribution is no forecast")
+        return found
+
+    def points(self, stored: StoredArrays, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return stored points (K, p) and their weights (K,)."""
+        points = stored.numbers(name, None, len(self.lower))
+        if not len(points):
+            raise damage(f"array '{name}' is empty")
+        return points, stored.shares("weights", len(points))
 
 
 class _Framed:
@@ -84,8 +115,9 @@ class _Framed:
     def _described(
         self, arrays: dict[str, np.ndarray], **more: Any
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        description, own = self.frame.to_arrays()
-        return {"kind": self.kind, **description, **more}, {**own, **arrays}
+        frame, own = self.frame.to_arrays()
+        description = {"kind": self.kind, "frame": frame, **more}
+        return description, {**with_prefix("frame", own), **arrays}
 
 
 class ConstantGenerator(_Framed):
@@ -113,8 +145,9 @@ class ConstantGenerator(_Framed):
         cls, description: Mapping[str, Any], arrays: Arrays
     ) -> ConstantGenerator:
         """Return the generator of a description."""
-        frame = Frame.restore(description, arrays)
-        return cls(arrays["scenarios"], arrays["weights"], frame)
+        stored = StoredArrays(description, arrays)
+        frame = Frame.restore(stored)
+        return cls(*frame.points(stored, "scenarios"), frame)
 
 
 class AtomGenerator(_Framed):
@@ -149,9 +182,9 @@ class AtomGenerator(_Framed):
     @classmethod
     def restore(cls, description: Mapping[str, Any], arrays: Arrays) -> AtomGenerator:
         """Return the generator of a description."""
-        distribution: Any = _restored(description, arrays)
-        frame = Frame.restore(description, arrays)
-        return cls(distribution, arrays["atoms"], arrays["weights"], frame)
+        stored = StoredArrays(description, arrays)
+        frame = Frame.restore(stored)
+        return cls(frame.residuals(stored), *frame.points(stored, "atoms"), frame)
 
 
 class ForecastNetworkGenerator(_Framed):
@@ -198,12 +231,12 @@ class ForecastNetworkGenerator(_Framed):
         """Return the description and the arrays."""
         distribution, arrays = _prefixed(self.distribution)
         for number, member in enumerate(self.members):
-            arrays |= {f"member {number}.{name}": x for name, x in member.items()}
+            arrays |= with_prefix(f"members/{number}", member)
         return self._described(
             arrays,
             distribution=distribution,
-            settings=self.settings,
-            members=len(self.members),
+            settings={**self.settings, "inputs": [self.settings["inputs"]]},
+            members=[{}] * len(self.members),
         )
 
     @classmethod
@@ -211,11 +244,19 @@ class ForecastNetworkGenerator(_Framed):
         cls, description: Mapping[str, Any], arrays: Arrays
     ) -> ForecastNetworkGenerator:
         """Return the generator of a description."""
-        distribution = _restored(description, arrays)
-        settings, count = description["settings"], int(description["members"])
-        members = [_without_prefix(arrays, f"member {i}.") for i in range(count)]
-        frame = Frame.restore(description, arrays)
-        return cls(distribution, settings, members, frame)
+        stored = StoredArrays(description, arrays)
+        frame, inside = Frame.restore(stored), stored.part("settings")
+        inputs, shape = inside.sizes("inputs"), inside.sizes("shape")
+        if (inputs, shape[1:]) != (frame.context_shape, (len(frame.lower) + 1,)):
+            raise damage(f"networks map {inputs} to {shape}")
+        hidden = inside.sizes("hidden")
+        types = list(feedforward_types(*inputs, shape, hidden))
+        members = [
+            {name: part.numbers(name, *size) for name, _, size in types}
+            for part in stored.parts("members")
+        ]
+        settings = {"inputs": inputs[0], "shape": shape, "hidden": hidden}
+        return cls(frame.residuals(stored), settings, members, frame)
 
 
 class ReducedGenerator(_Framed):
@@ -252,7 +293,9 @@ class ReducedGenerator(_Framed):
         """Return the description and the arrays."""
         distribution, arrays = _prefixed(self.distribution)
         return self._described(
-            {**arrays, "unit": self.unit}, distribution=distribution, count=self.count
+            {**arrays, "unit": self.unit},
+            distribution=distribution,
+            count=[self.count],
         )
 
     @classmethod
@@ -260,9 +303,12 @@ class ReducedGenerator(_Framed):
         cls, description: Mapping[str, Any], arrays: Arrays
     ) -> ReducedGenerator:
         """Return the generator of a description."""
-        distribution = _restored(description, arrays)
-        frame = Frame.restore(description, arrays)
-        return cls(distribution, int(description["count"]), arrays["unit"], frame)
+        stored = StoredArrays(description, arrays)
+        frame, (count, *more) = Frame.restore(stored), stored.sizes("count")
+        if more or count > _MOST_SCENARIOS:
+            raise damage(f"there are {count} scenarios")
+        unit = stored.positive("unit", len(frame.lower))
+        return cls(frame.distribution(stored), count, unit, frame)
 
 
 class FullGenerator(_Framed):
@@ -289,7 +335,9 @@ class FullGenerator(_Framed):
     @classmethod
     def restore(cls, description: Mapping[str, Any], arrays: Arrays) -> FullGenerator:
         """Return the generator of a description."""
-        return cls(_restored(description, arrays), Frame.restore(description, arrays))
+        stored = StoredArrays(description, arrays)
+        frame = Frame.restore(stored)
+        return cls(frame.distribution(stored), frame)
 
 
 def _repeated(values: np.ndarray, n: int) -> np.ndarray:
@@ -301,13 +349,4 @@ def _prefixed(
     distribution: ConditionalDistribution,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     description, arrays = distribution.to_arrays()
-    return description, {f"distribution.{name}": x for name, x in arrays.items()}
-
-
-def _restored(description: Mapping[str, Any], arrays: Arrays) -> Any:
-    own = _without_prefix(arrays, "distribution.")
-    return restore(description["distribution"], own)
-
-
-def _without_prefix(arrays: Arrays, prefix: str) -> dict[str, np.ndarray]:
-    return {n[len(prefix) :]: x for n, x in arrays.items() if n.startswith(prefix)}
+    return description, with_prefix("distribution", arrays)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,16 @@ GRID = (0.03, 0.3, 3.0, 30.0)  # candidate lambdas, in standard deviations
 
 @dataclass(frozen=True, eq=False)
 class LossNetFit:
-    """A body, the Loss-Net that trained it, and the samples that trained the Loss-Net."""
+    """A body, the Loss-Net that trained it, and the samples that trained the Loss-Net.
+
+    ``rows`` are those of the history that the samples are for, once or several times; all
+    by default.
+    """
 
     body: nn.Module
     loss_net: LossNet
     samples: LossSamples
+    rows: np.ndarray | None = field(default=None, kw_only=True)
 
 
 def train_static(
@@ -95,8 +100,8 @@ def train_static(
         task, start, mine, lambdas, rows, f"{stage} Task-Net", head, epochs
     )
     return [
-        LossNetFit(body, nets[s], samples[s])
-        for body, s in zip(bodies, shared, strict=True)
+        LossNetFit(body, nets[s], samples[s], rows=mine)
+        for body, s, mine in zip(bodies, shared, rows, strict=True)
     ]
 
 
@@ -113,6 +118,7 @@ def load_loss_net_fits(
             restore_parameters(body, arrays, f"{s}."),
             restore_parameters(net, arrays, f"net {s}."),
             LossSamples(*(arrays[f"samples {s}.{i}"] for i in range(4))),
+            rows=arrays.get(f"rows {s}"),
         )
         for s, body in enumerate(start)
     ]
@@ -129,6 +135,8 @@ def save_loss_net_fits(
             f"net {s}.{name}": x for name, x in fit.loss_net.state_dict().items()
         }
         arrays |= {f"samples {s}.{i}": x for i, x in enumerate(fit.samples.arrays())}
+        if fit.rows is not None:
+            arrays[f"rows {s}"] = np.asarray(fit.rows)
     task.checkpoint.save(stage, arrays, log=task.log, first_entry=first_entry)
 
 

@@ -26,22 +26,28 @@ _WORSE, _SURE, _FAR = 2.0, 3.0, 1.0
 _MOST = 500  # rows of a plot
 
 
-def loss_net_trust(task: Task, fit: LossNetFit, head: Any = None) -> dict[str, Any]:
+def loss_net_trust(
+    task: Task, fit: LossNetFit, head: Any = None, kind: str = "optimistic"
+) -> dict[str, Any]:
     """Compare a Loss-Net's errors on its training samples and on the fitted scenarios.
 
-    ``fit`` was trained on all rows. Return ``trust``, the numbers, and ``notes``, a
+    ``fit`` was trained on all rows, or on a sample of them, with losses of a kind. Return ``trust``, the numbers, and ``notes``, a
     warning if the Loss-Net is used outside its data.
     """
     net, training = fit.loss_net, fit.samples
     rng, n = task.rng("trust"), len(task.history)
-    count = min(n, _INTEGER_ROWS if task.has_integers else _ROWS)
-    rows = np.sort(rng.choice(n, count, replace=False))
-    (labeled,) = label_bodies(task, [fit.body], [rows], "trust labels", head)
+    known = np.arange(n) if fit.rows is None else np.asarray(fit.rows)
+    size = len(known)
+    count = min(size, _INTEGER_ROWS if task.has_integers else _ROWS)
+    picked = np.sort(rng.choice(size, count, replace=False))
+    rows = known[picked]
+    (labeled,) = label_bodies(task, [fit.body], [rows], "trust labels", head, kind)
     home, here = training.solved(), labeled.solved()
     if not len(here):
         return {}
     # The same rows in both samples, so that only the scenarios differ.
-    some = training.take(rows + n * rng.integers(len(training) // n, size=count))
+    rounds = len(training) // size
+    some = training.take(picked + size * rng.integers(rounds, size=count))
     at_home, away = _predictions(net, home), _predictions(net, here)
     found = {
         "cases": len(home),

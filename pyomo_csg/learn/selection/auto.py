@@ -21,6 +21,7 @@ from pyomo_csg.learn.selection.scoring import (
     compare_candidates,
     observed_costs,
 )
+from pyomo_csg.learn.selection.untrained import sample_average
 from pyomo_csg.learn.task import Task
 
 _FOLD_NETWORK = (
@@ -36,20 +37,23 @@ def learn_auto(
     """Return the best candidate, fitted to all rows.
 
     Every candidate is scored as soon as it is fitted. When the time is up, or the user
-    interrupts the fit, the best one so far is at hand.
+    interrupts the fit, the best one so far is at hand. If there is none when the time is
+    up, the sample average needs none.
     """
     folds = make_folds(task, plan.folds)
     candidates = Candidates(task, folds, plan, kind, head)
-    board = Scoreboard(task, folds, plan.scored_rows, candidates.scoring_samplers())
-    candidates.board = board
+    candidates.board = board = Scoreboard(task, folds, plan.scored_rows)
     try:
         with suppress(TimeUpError):
+            board.samplers = candidates.scoring_samplers()
             for candidate in candidates.each(chooses_network):
                 board.add(candidate)
     except KeyboardInterrupt as error:
         if board.has_candidate:
             error.best = _result(task, plan, board)  # type: ignore[attr-defined]
         raise
+    if not board.has_candidate:
+        board.keep(sample_average(task))
     return _result(task, plan, board, candidates)
 
 
@@ -58,15 +62,17 @@ def _result(
 ) -> MethodResult:
     """Return the best candidate so far; ``candidates`` are there if all were fitted."""
     winner, selection = board.select(None if candidates is None else candidates.trusted)
+    selection.plan = plan.summary()
     fold = _ALL_ROWS
     with suppress(TimeUpError, KeyboardInterrupt):
         task.log.check_time()
         final = winner.fits[-1]
         if isinstance(final, NetworkFit) and final.loss_net_fit is not None:
-            trust = loss_net_trust(task, final.loss_net_fit, final.head)
+            trust = loss_net_trust(
+                task, final.loss_net_fit, final.head, plan.loss_kind
+            )
             selection.trust, selection.notes = trust.get("trust"), trust.get("notes")
         fold = choose_fold(task, winner, plan.scored_rows)
-    selection.plan = plan.summary()
     if fold != _ALL_ROWS:
         selection.notes = [*(selection.notes or ()), _FOLD_NETWORK]
     if candidates is not None and candidates.has_distributions and board.candidates:

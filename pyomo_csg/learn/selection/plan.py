@@ -42,6 +42,11 @@ class ProgramTimes:
     )  # zeta-SAA with the gradient of the loss; None: there is none
     search: float  # what l_opt takes on top, to search among ties
 
+    @classmethod
+    def unknown(cls, seconds: float) -> ProgramTimes:
+        """Return the times of programs that were not solved within so many seconds."""
+        return cls(seconds, seconds, None, 0.0)
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -144,7 +144,7 @@ class Scoreboard:
         rows: int,
         samplers: Sequence[ResidualSampler] | None = None,
     ):
-        self._task, self._folds, self._samplers = task, folds, samplers
+        self._task, self._folds, self.samplers = task, folds, samplers
         held = sum(map(len, folds.held_out))
         share = min(1.0, rows / held)
         self._rows = [
@@ -168,6 +168,10 @@ class Scoreboard:
         filled = fill_unsolved(np.stack(self._costs)) if self._costs else ()
         pairs = zip(self.candidates, filled, strict=True)
         return {one.name: float(costs.mean()) for one, costs in pairs}
+
+    def keep(self, candidate: Candidate) -> None:
+        """Let a candidate be selected if none is scored; the first one is."""
+        self._unscored = self._unscored or candidate
 
     def add(self, candidate: Candidate) -> None:
         """Evaluate a candidate; raise TimeUpError if the time is up before the end."""
@@ -218,14 +222,14 @@ class Scoreboard:
         with self._task.log.stage(stage, len(self._rows), "fold") as bar:
             for fold, rows in enumerate(self._rows):
                 fit = candidate.fits[fold]
-                if self._samplers is None:
+                if self.samplers is None:
                     costs.append(observed_costs(self._task, fit, rows))
                 else:
-                    sampler = self._samplers[fold]
+                    sampler = self.samplers[fold]
                     costs.append(costs_by_residual(self._task, fit, rows, sampler))
                 bar.step()
         joined = np.concatenate(costs)
-        return joined[self._order] if self._samplers is None else joined
+        return joined[self._order] if self.samplers is None else joined
 
 
 def observed_costs(task: Task, fit: Fit, rows: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ def task():
 
 @pytest.fixture(scope="module")
 def found(task):
-    return augment(task, make_folds(task).rows)
+    return augment(task, make_folds(task, 1).rows)
 
 
 def test_contexts_lie_between_one_and_a_near_one():
@@ -65,7 +65,7 @@ def test_four_are_added_for_each_that_happened(task, found):
 
 def test_with_many_pairs_none_are_added(task, monkeypatch):
     monkeypatch.setattr("pyomo_csg.learn.distributions.copula_forest._ENOUGH", 40)
-    larger, rows, _ = augment(task, make_folds(task).rows)
+    larger, rows, _ = augment(task, make_folds(task, 1).rows)
     assert len(larger.history) == 40 + 8  # the part that holds out eight
     assert rows[-1].tolist() == list(range(40))
 
@@ -84,7 +84,7 @@ def test_the_history_comes_first_in_the_same_units(task, found):
 
 def test_a_part_learns_nothing_of_what_it_holds_out(task):
     """Other held-out pairs leave its rows and its law as they were."""
-    folds = make_folds(task)
+    folds = make_folds(task, 1)
     contexts, outcomes = (
         array.copy() for array in (task.history.contexts, task.history.outcomes)
     )

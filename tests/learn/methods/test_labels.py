@@ -27,9 +27,12 @@ COST, PRICE, SALVAGE = 1.0, 1.05, 0.1
 def task_of(oracle, checkpoint=None, progress=False):
     """Return what labelling needs of a task."""
     checkpoint = Checkpoint(None, {}) if checkpoint is None else checkpoint
-    return SimpleNamespace(
-        oracle=oracle, log=TrainingLog(progress), checkpoint=checkpoint
-    )
+
+    def loss(*cases):
+        return oracle.loss(*cases, on_error="record", progress=False)
+
+    log = TrainingLog(progress)
+    return SimpleNamespace(oracle=oracle, log=log, checkpoint=checkpoint, loss=loss)
 
 
 def newsvendor_cost(order, demand):

@@ -1,10 +1,11 @@
-"""The candidates of each kind of model, and their comparison."""
+"""The candidates of each kind of model, each fitted to rows that it is not scored on."""
+
+from dataclasses import replace
 
 import numpy as np
 import pyomo.environ as pyo
 import pytest
 import torch
-from scipy.stats import ttest_rel
 from torch import nn
 
 import pyomo_csg as csg
@@ -14,97 +15,27 @@ from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_trust
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import FunctionModule, LocationScaleHead
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection import auto, scoring, starting_points
+from pyomo_csg.learn.selection import auto, scoring
 from pyomo_csg.learn.selection import candidates as module
 from pyomo_csg.learn.selection.auto import choose_fold, learn_auto
-from pyomo_csg.learn.selection.candidates import Candidate, Candidates, FoldFit
+from pyomo_csg.learn.selection.candidates import Candidates
+from pyomo_csg.learn.selection.fits import NetworkFit, network_candidate
 from pyomo_csg.learn.selection.folds import make_folds
-from pyomo_csg.learn.selection.scoring import compare_candidates
+from pyomo_csg.learn.selection.plan import ProgramTimes, make_plan
+from pyomo_csg.learn.selection.scoring import Scoreboard
 from pyomo_csg.learn.task import Task
-from tests.quick import QUICK, portfolio
+from tests.quick import QUICK, shorten
 from tests.zoo import ZOO, scenarios
 
-NAN = float("nan")
-
-
-def test_the_best_is_told_with_its_margin_and_confidence():
-    losses = np.array(
-        [[3.0, 2.0, 4.0, 3.0], [1.0, 2.0, 2.0, 1.0], [2.0, 2.0, 2.0, 2.0]]
-    )
-
-    found = compare_candidates(["a", "b", "c"], losses)
-
-    # c - b is 1, 0, 0, 1: a mean of 1/2, a deviation of 1/2, an error of 1/4.
-    assert found.chosen == "b"
-    assert found.margin == pytest.approx(0.5)
-    assert found.confidence == pytest.approx(0.97725, abs=1e-5)
-    assert found.pairs_judged == 4
-    assert [row.name for row in found.candidates] == ["b", "c", "a"]
-    assert [row.loss for row in found.candidates] == [1.5, 2.0, 3.0]
-    assert [row.standard_error for row in found.candidates] == pytest.approx(
-        [0, 0.25, np.sqrt(0.75) / 2]
-    )
-
-
-def test_confidence_is_that_of_a_paired_test_on_many_pairs():
-    rng = np.random.default_rng(0)
-    shared = rng.normal(0, 10, 400)
-    losses = np.stack([shared + 0.1, shared]) + rng.normal(0, 1, (2, 400))
-
-    found = compare_candidates(["worse", "better"], losses)
-
-    p = ttest_rel(losses[0], losses[1], alternative="greater").pvalue
-    assert found.confidence == pytest.approx(1 - p, abs=0.01)
-
-
-def test_no_decision_counts_as_the_worst_cost_of_all():
-    losses = np.array([[0.0, NAN, 0.0, 0.0], [1.0, 1.0, 1.0, 8.0]])
-
-    found = compare_candidates(["hasty", "sound"], losses)
-
-    rows = {row.name: row for row in found.candidates}
-    assert rows["hasty"].loss == 2.0
-    assert rows["hasty"].unsolved == 1
-    assert rows["sound"].unsolved == 0
-    assert found.chosen == "hasty"
-    shorter = compare_candidates(["hasty", "sound"], losses[:, :3])
-    assert shorter.margin == pytest.approx(2 / 3)
-
-
-def test_of_two_that_are_just_as_good_the_first_is_taken():
-    losses = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 3.0]])
-
-    found = compare_candidates(["a", "b", "c"], losses)
-
-    assert (found.chosen, found.margin, found.confidence) == ("a", 0.0, 0.5)
-
-
-def test_one_that_is_always_better_by_as_much_is_surely_better():
-    assert (
-        compare_candidates(["a", "b"], np.array([[1.0, 2.0], [0.0, 1.0]])).confidence
-        == 1.0
-    )
-    assert compare_candidates(["a", "b"], np.array([[1.0], [0.0]])).confidence == 0.5
-
-
-def test_a_lone_candidate_is_the_best():
-    found = compare_candidates(["a"], np.array([[1.0, 2.0]]))
-    assert (found.chosen, found.margin, found.confidence) == ("a", 0.0, 0.5)
-
-
-def test_no_cost_at_all_is_an_error():
-    with pytest.raises(csg.DataError, match="give the model complete recourse"):
-        compare_candidates(["a", "b"], np.full((2, 3), NAN))
+BASELINES = {"sample average", "forest weights", "ridge residuals"}
+LOSS_NETS = {f"Loss-Net {factor}" for factor in ("0.03", "0.3", "3", "30")}
 
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
-    for name in ("_CONSTANT_STEPS", "_ATOM_STEPS", "_INTEGER_STEPS", "_ONE_STEPS"):
-        monkeypatch.setattr(module, name, 2, raising=False)
-    for name in ("_CONSTANT_DRAWS", "_ATOM_DRAWS"):
+    for name in ("_CONSTANT_STEPS", "_ATOM_STEPS", "_CONSTANT_DRAWS", "_ATOM_DRAWS"):
         monkeypatch.setattr(module, name, 2)
     monkeypatch.setattr(scoring, "_DRAWS", 2)
-    monkeypatch.setattr(starting_points, "_SETS", 4)
 
 
 def task_on(model, outcomes=None, contexts=None, **config):
@@ -126,8 +57,28 @@ def task_on(model, outcomes=None, contexts=None, **config):
     return Task(csg.Oracle(model), history, 2, settings, 0, TrainingLog())
 
 
-def candidates_of(task, head=None, kind="mlp"):
-    return list(Candidates(task, make_folds(task), kind, head).train_each())
+def plan_for(task, **changes):
+    """Return a plan of few programs, whatever they take."""
+    gradient = 1e-4 if task.has_gradient else None
+    plan = make_plan(task, ProgramTimes(1e-4, 1e-5, gradient, 0.0), 60.0)
+    counts = {
+        "kinds": ("empirical", "forest weights", "ridge"),
+        "folds": 2,
+        "draws": 2,
+        "programs": min(plan.programs, 8),
+        "integer_programs": min(plan.integer_programs, 4),
+        "one_scenario_programs": min(plan.one_scenario_programs, 4),
+        "labels": min(plan.labels, 20),
+        "sets": 8,
+        "compared": 4,
+    }
+    return replace(plan, **{**counts, **changes})
+
+
+def candidates_of(task, head=None, kind="mlp", **changes):
+    plan = plan_for(task, **changes)
+    made = Candidates(task, make_folds(task, plan.folds), plan, kind, head)
+    return list(made.each())
 
 
 def cost_only():
@@ -150,10 +101,21 @@ def test_without_a_gradient_loss_nets_take_its_place():
 
     found = candidates_of(task)
 
-    names = [candidate.name for candidate in found]
-    assert {"mmd", "constant", "Loss-Net 0.03", "Loss-Net 30"} <= set(names)
-    assert not any("direct" in name for name in names)
-    assert all(len(one.bodies) == len(one.heads) == 3 for one in found)
+    names = {candidate.name for candidate in found}
+    assert names == {*BASELINES, "mmd", *LOSS_NETS}
+    assert all(len(one.fits) == 3 for one in found)
+    assert all(len(one.bodies) == len(one.heads) == 3 for one in found[-5:])
+
+
+def test_without_time_for_labels_there_are_no_loss_nets():
+    found = candidates_of(task_on(cost_only()), labels=0)
+    assert {one.name for one in found} == {*BASELINES, "mmd"}
+
+
+def test_without_time_for_programs_nothing_is_trained_on_decision_costs():
+    found = candidates_of(task_on(ZOO["newsvendor"]()), programs=0)
+    assert {one.name for one in found} == {*BASELINES, "mmd"}
+    assert [one.is_trained for one in found] == [False] * 3 + [True]
 
 
 def test_a_location_and_a_scale_without_a_gradient_follow_loss_nets_too():
@@ -168,109 +130,149 @@ def test_a_location_and_a_scale_without_a_gradient_follow_loss_nets_too():
 
     assert len(found) > 1
     assert all(one.heads == [head] * 3 for one in found)
-    selection = learn_auto(task, "constant", head).selection
+    selection = learn_auto(task, plan_for(task), "constant", head).selection
     assert selection.chosen in [one.name for one in found]
 
 
-def test_mmd_and_a_constant_are_always_among_the_candidates():
+def test_mmd_and_the_sample_average_are_always_among_the_candidates():
     panels = np.random.default_rng(0).normal(size=(24, 3, 2))
-    for task, kind in (
-        (task_on(ZOO["newsvendor"]()), "mlp"),
-        (task_on(ZOO["integers"]()), "mlp"),
-        (task_on(ZOO["newsvendor"](), contexts=panels), "lstm"),
+    for task, kind, trained in (
+        (task_on(ZOO["newsvendor"]()), "mlp", {"trained atoms", "networks on atoms"}),
+        (task_on(ZOO["integers"]()), "mlp", set()),
+        (
+            task_on(ZOO["newsvendor"](), contexts=panels),
+            "lstm",
+            {"constant", "location-scale"},
+        ),
     ):
         names = [candidate.name for candidate in candidates_of(task, kind=kind)]
-        assert {"mmd", "constant"} <= set(names)
-        assert len(set(names)) == len(names) > 2
+        assert {"mmd", *BASELINES, *trained} <= set(names)
+        assert len(set(names)) == len(names)
 
 
-def test_a_part_is_what_it_is_without_the_rows_that_it_has_not_seen():
+def test_a_network_that_the_user_chose_has_only_the_sample_average_beside_it():
+    task = task_on(ZOO["newsvendor"]())
+    plan = plan_for(task)
+    made = Candidates(task, make_folds(task, plan.folds), plan, "linear")
+
+    names = {one.name for one in made.each(chooses_network=False)}
+
+    assert names == {"sample average", "mmd", "direct", "direct, near mmd", "constant"}
+
+
+def test_a_fit_does_not_depend_on_the_rows_that_it_has_not_seen():
     task = task_on(ZOO["newsvendor"](), starts=2)
-    folds = make_folds(task)
-    outcomes = task.history.outcomes.copy()
-    held = folds.held_out[0]
+    folds = make_folds(task, 2)
+    outcomes, held = task.history.outcomes.copy(), folds.held_out[0]
+    # In another order Omega is the same.
     outcomes[held] = outcomes[held[::-1]]
     other = task_on(ZOO["newsvendor"](), outcomes, starts=2)
 
-    # The same outcomes in another order among the rows held out: Omega is the same.
-    for one, two in zip(candidates_of(task), candidates_of(other), strict=True):
+    pairs = zip(candidates_of(task), candidates_of(other), strict=True)
+    for one, two in pairs:
         mine, theirs = (
-            np.concatenate([p.detach().numpy().ravel() for p in body.parameters()])
-            for body in (one.bodies[0], two.bodies[0])
+            fit.scenarios(whose, held)[0]
+            for fit, whose in ((one.fits[0], task), (two.fits[0], other))
         )
-        if "mmd" not in one.name:  # held-out rows say when that is to stop
-            assert mine == pytest.approx(theirs, abs=1e-12)
+        if one.name != "mmd":  # held-out rows decide when its training stops
+            assert mine == pytest.approx(theirs, abs=1e-9), one.name
 
 
-@pytest.mark.parametrize(("lead", "chosen"), [(0.1, "trusted"), (2.0, "other")])
-def test_a_trusted_candidate_gives_way_to_what_is_clearly_better(lead, chosen):
-    noise = np.array([-1.0, 1.0, -1.0, 1.0])  # its standard error is 0.5
-    losses = np.stack([5 + noise, np.full(4, 5 - lead)])
+class Recorder:
+    """A fit that knows its rows, and refuses to be evaluated on them."""
 
-    found = compare_candidates(["trusted", "other"], losses, trusted="trusted")
+    is_trained = False
 
-    assert found.chosen == chosen
-    assert found.margin == pytest.approx(lead if chosen == "other" else -lead)
-    assert (found.confidence > 0.5) == (chosen == "other")
+    def __init__(self, rows, outcomes):
+        self._seen, self.evaluated, self._outcomes = {*rows}, [], outcomes
 
-
-def test_integer_models_are_judged_by_what_a_forest_finds_likely():
-    task = task_on(ZOO["integers"]())
-    folds = make_folds(task)
-    ((part, held), *_) = zip(folds.rows, folds.held_out, strict=True)
-    found = Candidates(task, folds, "mlp")
-    mmd, (judge, *others) = found.mmd(), found.scoring_samplers()
-
-    drawn = judge.draw(held, 40, np.random.default_rng(0))
-    selection = learn_auto(task, "mlp").selection
-
-    # Only outcomes that the judged have learned from; none for its own row's sake.
-    seen = {tuple(outcome) for outcome in task.history.outcomes[part]}
-    assert {tuple(outcome) for outcome in drawn.reshape(-1, drawn.shape[2])} <= seen
-    assert selection.pairs_judged == len(task.history)
-    by_hand = scoring.expected_costs(task, mmd.bodies[0], held, judge)
-    other = scoring.expected_costs(task, mmd.bodies[1], folds.held_out[1], others[0])
-    told = {row.name: row.loss for row in selection.candidates}
-    assert told["mmd"] == pytest.approx(np.mean([*by_hand, *other]))
-    outcomes = judge.draw(held, scoring._DRAWS, task.rng("expected losses"))
-    decisions = scoring.decide_on_rows(task, mmd.bodies[0], held)
-    costs = [
-        task.oracle.cost(np.tile(y, (len(omegas), 1)), omegas, progress=False).mean()
-        for y, omegas in zip(decisions, outcomes, strict=True)
-    ]
-    assert by_hand == pytest.approx(np.array(costs), rel=1e-9)
+    def scenarios(self, task, rows):
+        assert not self._seen & {*rows}
+        self.evaluated += [*rows]
+        return np.repeat(self._outcomes[None, :2], len(rows), axis=0), None
 
 
-@pytest.mark.parametrize(
-    ("rows", "trusted"), [("series", "constant"), ("independent", None)]
-)
-def test_in_a_series_constant_scenarios_are_trusted(rows, trusted):
-    task = task_on(ZOO["newsvendor"](), rows=rows)
-    assert Candidates(task, make_folds(task), "mlp").trusted == trusted
+@pytest.mark.parametrize(("count", "scored"), [(1, 24), (2, 24), (3, 10), (5, 24)])
+def test_held_out_rows_are_only_evaluated_by_fits_that_have_not_seen_them(
+    count, scored
+):
+    task = task_on(ZOO["newsvendor"]())
+    folds = make_folds(task, count)
+    board = Scoreboard(task, folds, scored)
+    outcomes = task.history.outcomes
+    fits = [Recorder(rows, outcomes) for rows in folds.rows]
+
+    board.add(module.Candidate("recorded", fits))
+
+    rows = sorted(row for fit in fits for row in fit.evaluated)
+    assert len(set(rows)) == len(rows) and not fits[-1].evaluated
+    assert len(rows) >= min(scored, sum(map(len, folds.held_out)))
+    if scored == 24:
+        assert rows == sorted(np.concatenate(folds.held_out))
+    decision = task.oracle.solve(outcomes[:2]).decision
+    expected = task.oracle.cost(np.tile(decision, (len(rows), 1)), outcomes[rows])
+    assert board.costs("recorded") == pytest.approx(expected)
+    assert board.means == {"recorded": pytest.approx(expected.mean())}
+    assert np.isnan(board.costs("another")).all()
 
 
-def test_of_integer_models_networks_on_the_task_loss_are_trusted():
-    returns = np.random.default_rng(1).normal(0.0, 0.01, size=(24, 4))
-    task = task_on(portfolio(), returns)
-    assert Candidates(task, make_folds(task), "mlp").trusted == "direct"
+def test_the_chosen_candidate_is_no_worse_than_a_baseline_by_more_than_the_rule_allows():
+    task = task_on(ZOO["newsvendor"]())
+    selection = learn_auto(task, plan_for(task), "mlp").selection
+
+    losses = {row.name: row.loss for row in selection.candidates}
+    errors = {row.name: row.standard_error for row in selection.candidates}
+    for name in BASELINES:
+        allowed = 0.5 * errors[selection.candidates[0].name]
+        assert losses[selection.chosen] <= losses[name] + allowed + 1e-12
+    assert selection.plan["folds"] == 2
 
 
-def test_a_trusted_candidate_that_was_not_trained_in_time_is_not_missed():
-    found = compare_candidates(["mmd"], np.ones((1, 4)), trusted="direct")
-    assert found.chosen == "mmd"
+@pytest.mark.parametrize("name", ["newsvendor", "integers"])
+def test_candidates_are_scored_by_the_observed_costs_of_their_decisions(name):
+    task = task_on(ZOO[name]())
+    plan = plan_for(task)
+    folds = make_folds(task, plan.folds)
+    board = Scoreboard(task, folds, plan.scored_rows)
+    mmd = Candidates(task, folds, plan, "mlp").mmd()
+
+    board.add(mmd)
+
+    outcomes, oracle = task.history.outcomes, task.oracle
+    expected = np.full(len(outcomes), np.nan)
+    for fit, held in zip(mmd.fits, folds.held_out, strict=True):
+        zetas, _ = task.generate_scenarios(fit.body, held)
+        for row, zeta in zip(held, zetas, strict=True):
+            decision = oracle.solve(zeta).decision
+            expected[row] = oracle.cost(decision, outcomes[[row]])[0]
+    assert board.costs("mmd") == pytest.approx(expected, rel=1e-7)
+
+
+def test_only_atoms_around_a_users_forecast_are_trusted():
+    task = task_on(ZOO["newsvendor"]())
+    head = LocationScaleHead(
+        FunctionModule(lambda x: np.full((len(x), 1), 14.0)),
+        FunctionModule(lambda x: np.ones((len(x), 1))),
+        task.omega,
+    )
+    plan = plan_for(task)
+    folds = make_folds(task, plan.folds)
+    assert Candidates(task, folds, plan, "mlp").trusted is None
+    assert Candidates(task, folds, plan, "mlp", head).trusted == "location-scale"
+    without = replace(plan, has_gradient=False)
+    assert Candidates(task, folds, without, "mlp", head).trusted is None
 
 
 def test_a_loss_net_that_won_is_examined():
     task = task_on(cost_only())
-    folds = make_folds(task)
-    found = list(Candidates(task, folds, "mlp").train_each())
+    found = candidates_of(task)
 
-    fits = {one.name: one.fits[-1].loss_net_fit for one in found}
+    fits = {one.name: one.fits[-1] for one in found if one.is_trained}
 
-    assert fits["mmd"] is fits["constant"] is None
-    trust = loss_net_trust(task, fits["Loss-Net 3"])
+    assert fits["mmd"].loss_net_fit is None
+    trust = loss_net_trust(task, fits["Loss-Net 3"].loss_net_fit)
     assert trust["trust"]["pairs"] == len(task.history)
-    selection = learn_auto(task, "mlp").selection
+    selection = learn_auto(task, plan_for(task), "mlp").selection
     assert (selection.trust is not None) == selection.chosen.startswith("Loss-Net")
 
 
@@ -294,16 +296,16 @@ def on_opened(**config):
     return task_on(opened(), demands, **config)
 
 
-@pytest.mark.parametrize(("folds", "parts"), [(None, 1), (2, 2)])
-def test_integer_models_learn_with_one_scenario_first(folds, parts):
-    task = on_opened(folds=folds)
-    found = {one.name: one for one in candidates_of(task)}
+@pytest.mark.parametrize("folds", [1, 2])
+def test_integer_models_learn_with_one_scenario_first(folds):
+    task = on_opened()
+    found = {one.name: one for one in candidates_of(task, folds=folds)}
 
     stages = {entry["stage"] for entry in task.log.entries}
     assert {"one scenario, mmd", "one scenario, relaxed", "one scenario"} <= stages
-    assert set(found) == {"mmd", "constant", "direct"}
-    assert all(len(one.bodies) == parts + 1 for one in found.values())
-    shapes = {body.settings["shape"] for body in found["direct"].bodies}
+    assert set(found) == {*BASELINES, "mmd", "trained atoms", "direct"}
+    assert all(len(one.fits) == folds + 1 for one in found.values())
+    shapes = {tuple(body.settings["shape"]) for body in found["direct"].bodies}
     assert shapes == {task.output_shape}
 
 
@@ -313,10 +315,12 @@ def test_integer_models_take_a_module_of_the_users_own():
     own = nn.Sequential(
         nn.Linear(2, numbers), nn.Unflatten(-1, task.output_shape)
     ).double()
+    plan = plan_for(task)
+    made = Candidates(task, make_folds(task, plan.folds), plan, own)
 
-    found = candidates_of(task, kind=own)
+    found = list(made.each(chooses_network=False))
 
-    assert [one.name for one in found] == ["mmd", "constant", "direct"]
+    assert [one.name for one in found] == ["sample average", "mmd", "direct"]
     stages = {entry["stage"] for entry in task.log.entries}
     assert "direct, relaxed" in stages and "one scenario" not in stages
 
@@ -330,17 +334,10 @@ def test_integer_models_learn_weights_by_context():
         assert weights.std(axis=0).max() > 1e-6
 
 
-@pytest.mark.parametrize(
-    ("make", "stops"),
-    [
-        (lambda: on_opened(folds=None), False),
-        (on_opened, True),
-        (lambda: task_on(ZOO["newsvendor"]()), True),
-    ],
-)
-def test_what_is_held_out_once_does_not_stop_mmd_networks(make, stops):
-    task = make()
-    Candidates(task, make_folds(task), "mlp").mmd()
+@pytest.mark.parametrize(("folds", "stops"), [(1, False), (2, True)])
+def test_what_is_held_out_once_does_not_stop_mmd_networks(folds, stops):
+    task = task_on(ZOO["newsvendor"]())
+    Candidates(task, make_folds(task, folds), plan_for(task, folds=folds), "mlp").mmd()
     assert any("best_epoch" in entry for entry in task.log.entries) == stops
 
 
@@ -353,7 +350,8 @@ def members(*demands):
     task = Task(csg.Oracle(model), history, 1, FitConfig(), 0, TrainingLog(False))
     free = [task.omega.inverse(torch.tensor([[demand]])) for demand in demands]
     bodies = [constant_body(task, one, np.ones(1)) for one in free]
-    return task, Candidate("constant", [FoldFit(body, task.head) for body in bodies])
+    heads = [task.head] * len(bodies)
+    return task, network_candidate("constant", bodies, heads), 80
 
 
 def test_the_network_on_all_rows_is_taken_where_it_is_no_worse_than_the_parts():
@@ -364,8 +362,19 @@ def test_a_part_is_taken_where_the_network_on_all_rows_ended_elsewhere():
     assert choose_fold(*members(5.0, 6.0, 60.0)) in (0, 1)
 
 
+def test_what_needs_no_training_has_no_better_fold():
+    task, candidate, rows = members(5.0, 6.0, 60.0)
+
+    class Untrained(NetworkFit):
+        is_trained = False
+
+    fits = [Untrained(fit.body, fit.head) for fit in candidate.fits]
+    assert choose_fold(task, replace(candidate, fits=fits), rows) == -1
+
+
 def test_a_report_says_that_a_part_was_taken(monkeypatch):
-    monkeypatch.setattr(auto, "choose_fold", lambda task, winner: 0)
+    monkeypatch.setattr(auto, "choose_fold", lambda task, winner, most: 0)
+    shorten(monkeypatch.setattr)
     policy = csg.fit(
         ZOO["newsvendor"](),
         (np.zeros((30, 1)), np.random.default_rng(0).gamma(4.0, 3.0, (30, 1))),

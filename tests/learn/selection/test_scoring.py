@@ -10,10 +10,11 @@ from pyomo_csg.learn.distributions.samplers import (
     ResidualSampler,
 )
 from pyomo_csg.learn.networks.task_nets import Constant
+from pyomo_csg.learn.selection.fits import NetworkFit
 from pyomo_csg.learn.selection.scoring import (
-    best_body,
+    best_fit,
     costs_by_residual,
-    mean_expected_cost,
+    expected_costs,
     observed_costs,
 )
 from tests.learn.methods.test_direct import hard_to_serve, task_on
@@ -22,10 +23,10 @@ ROWS = np.arange(8)
 
 
 def at(task, *needs):
-    """Return a body that gives these scenarios whatever the context."""
+    """Return a fit that gives these scenarios whatever the context."""
     body = Constant(task.output_shape)
     body.start_at(task.omega.inverse(torch.tensor(needs, dtype=torch.float64)[:, None]))
-    return body
+    return NetworkFit(body, task.head)
 
 
 @pytest.fixture
@@ -58,15 +59,13 @@ def test_the_mean_over_likely_outcomes_is_that_of_all(task):
     outcomes = task.history.outcomes
     expected = np.mean(5.0 + 3 * np.maximum(outcomes - 5, 0))
 
-    assert mean_expected_cost(
-        task, at(task, 5.0, 5.0), ROWS, ObservedSampler(outcomes)
-    ) == pytest.approx(expected)
-    drawn = mean_expected_cost(
-        task, at(task, 5.0, 5.0), ROWS, PooledSampler(outcomes, ROWS)
-    )
+    fit, pool = at(task, 5.0, 5.0), PooledSampler(outcomes, ROWS)
+    observed = expected_costs(task, fit, ROWS, ObservedSampler(outcomes))
+    assert observed.mean() == pytest.approx(expected)
+    assert observed == pytest.approx(observed_costs(task, fit, ROWS))
+    drawn = expected_costs(task, fit, ROWS, pool).mean()
     assert drawn == pytest.approx(expected, rel=0.2)
-    pool = PooledSampler(outcomes, ROWS)
-    more = mean_expected_cost(task, at(task, 5.0, 5.0), ROWS, pool, draws=20_000)
+    more = expected_costs(task, fit, ROWS, pool, draws=20_000).mean()
     assert more == pytest.approx(expected, rel=0.01)
 
 
@@ -83,15 +82,16 @@ def test_every_error_is_charged_for_in_the_mean_over_contexts(task):
 
 
 @pytest.mark.parametrize("needs", [(5.0, 9.0), (4.0, 4.0)])
-def test_what_cannot_always_be_done_costs_without_end(task, needs):
+def test_what_cannot_always_be_done_is_never_the_best(task, needs):
     own = ObservedSampler(task.history.outcomes)
-    assert mean_expected_cost(task, at(task, *needs), ROWS, own) == np.inf
+    assert np.isnan(expected_costs(task, at(task, *needs), ROWS, own)).any()
+    assert best_fit(task, [at(task, *needs), at(task, 6.9, 6.9)], ROWS, own) == 1
 
 
 def test_the_best_of_some_is_the_cheapest(task):
-    bodies = [at(task, 5.0, 9.0), at(task, 4.95, 4.95), at(task, 5.0, 5.0)]
+    fits = [at(task, 5.0, 9.0), at(task, 4.95, 4.95), at(task, 5.0, 5.0)]
     own = ObservedSampler(task.history.outcomes)
 
     # A unit of stock costs 1 and saves 3 in five rows of eight.
-    assert best_body(task, bodies, ROWS, own) is bodies[2]
-    assert best_body(task, bodies[:1], ROWS, own) is bodies[0]
+    assert best_fit(task, fits, ROWS, own) == 2
+    assert best_fit(task, fits[:1], ROWS, own) == 0

@@ -16,7 +16,7 @@ from pyomo_csg.learn.networks.task_nets import (
     LocationScaleHead,
 )
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection import starting_points
+from pyomo_csg.learn.selection.fits import NetworkFit
 from pyomo_csg.learn.selection.scoring import expected_costs
 from pyomo_csg.learn.selection.starting_points import best_scenario_sets, starting_atoms
 from pyomo_csg.learn.task import Task
@@ -36,7 +36,7 @@ def mean_cost(task, sets, outcomes):
 
 
 def best_of(task, rows, count):
-    found = best_scenario_sets(task, rows, count, np.random.default_rng(0))
+    found = best_scenario_sets(task, rows, count, 200, np.random.default_rng(0))
     return np.array([scenarios for scenarios, _ in found])
 
 
@@ -64,22 +64,30 @@ def test_only_the_rows_that_are_given_count():
     assert found == pytest.approx(np.full((1, 2, 1), 5.0))
 
 
-def test_integer_recourse_has_fewer_draws(monkeypatch):
-    monkeypatch.setattr(starting_points, "_SLOW_SETS", 3)
-    monkeypatch.setattr(starting_points, "_SETS", 10**6)  # which would take for ever
+@pytest.mark.parametrize("draws", [3, 7])
+def test_as_many_sets_are_drawn_as_the_plan_allows(draws, monkeypatch):
     model = ZOO["integers"]()
     task = task_on(model, scenarios(model, 12), 2)
+    solved = []
+    solve = task.oracle.solve
 
-    found = best_of(task, np.arange(12), 2)
+    def counting(zetas, *args, **options):
+        solved.append(len(zetas))
+        return solve(zetas, *args, **options)
 
-    assert np.isfinite(mean_cost(task, found, task.history.outcomes)).all()
+    monkeypatch.setattr(task.oracle, "solve", counting)
+    found = best_scenario_sets(task, np.arange(12), 2, draws, np.random.default_rng(0))
+
+    assert solved == [draws + 1]  # and the cluster centers
+    sets = np.array([one for one, _ in found])
+    assert np.isfinite(mean_cost(task, sets, task.history.outcomes)).all()
 
 
 def test_learned_weights_start_at_the_shares_of_what_is_nearest():
     demands = np.concatenate([np.full((30, 1), 5.0), np.full((10, 1), 90.0)])
     task = task_on(newsvendor.build(), demands, 2, weights="learned")
 
-    found = best_scenario_sets(task, np.arange(40), 200, np.random.default_rng(0))
+    found = best_scenario_sets(task, np.arange(40), 200, 200, np.random.default_rng(0))
 
     pairs = {tuple(z[:, 0]): tuple(w) for z, w in found}
     assert pairs[5.0, 90.0] == pytest.approx((31 / 42, 11 / 42))
@@ -127,17 +135,17 @@ def test_atoms_start_where_they_decide_nearly_as_well_as_all_errors(count):
     head, errors = location_scale(task)
     rows = np.arange(80)
 
-    bodies = starting_atoms(task, head, rows, errors)
+    bodies = starting_atoms(task, head, rows, errors, 200)
 
     assert [body.free.shape for body in bodies] == [(count, 1)] * 3
     outcomes = errors.every_residual(rows, 80)
     least = [-np.inf] * 80
     for row, law in enumerate(outcomes):
         least[row] = task.oracle.solve(law).value
-    found = expected_costs(task, bodies[0], rows, errors, head)
+    found = expected_costs(task, NetworkFit(bodies[0], head), rows, errors)
     middle = Constant((count, 1))
     middle.start_at(torch.zeros((count, 1)))
-    far = expected_costs(task, middle, rows, errors, head)
+    far = expected_costs(task, NetworkFit(middle, head), rows, errors)
     assert found.mean() - np.mean(least) < 0.1 * (far.mean() - np.mean(least))
 
 
@@ -145,7 +153,7 @@ def test_atoms_have_the_weights_of_what_is_nearest_where_they_are_learned():
     task = skewed(2, starts=2, weights="learned")
     head, errors = location_scale(task)
 
-    for body in starting_atoms(task, head, np.arange(80), errors):
+    for body in starting_atoms(task, head, np.arange(80), errors, 200):
         atoms, logarithms = body.free.detach().numpy().T
         nearest = np.abs(errors._residuals - atoms).argmin(axis=1)
         counts = np.bincount(nearest, minlength=2) + 1

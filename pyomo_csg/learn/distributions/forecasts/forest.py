@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from pyomo_csg.learn.distributions.forecasts.trees import Trees, restore_trees
 from pyomo_csg.learn.distributions.stored_arrays import Arrays, StoredArrays, damage
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _MOST_AT_ONCE = 4_000_000  # numbers that are summed in one step
 
@@ -82,6 +84,8 @@ class Forest:
     @cached_property
     def _shares(self) -> csr_array:
         """The share (nodes, m) of each row in its leaf."""
+        from scipy.sparse import csr_array  # networks do without
+
         shape = self.trees.node_count, len(self.outcomes)
         sizes = np.bincount(self.nodes, self.counts, self.trees.node_count)
         shares = self.counts / sizes[self.nodes]
@@ -101,6 +105,8 @@ class Forest:
 
     def _weights(self, leaves: np.ndarray, uses: np.ndarray) -> csr_array:
         """Return weights (n, m) given the leaves (n, trees) and which trees are used."""
+        from scipy.sparse import csr_array
+
         n, trees = leaves.shape
         uses = uses / np.maximum(uses.sum(axis=1, keepdims=True), 1)
         starts = np.arange(0, n * trees + 1, trees)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
 from pyomo_csg.learn.distributions.forecasts.forecast import Forecast
 from pyomo_csg.learn.distributions.stored_arrays import (
@@ -111,6 +110,8 @@ def _simplex_weights(products: np.ndarray) -> np.ndarray:
 
 def _least_weights(products: np.ndarray) -> np.ndarray:
     """Return the weights w (parts,) of sum 1 that minimize w' products w."""
+    from scipy.optimize import nnls  # deciding does without
+
     k = len(products)
     steady = products + _SHRINKAGE * np.diag(products).min() * np.eye(k)
     sizes, vectors = np.linalg.eigh(steady)
