@@ -43,6 +43,11 @@ class SolverTrouble(Exception):  # noqa: N818
         """Whether other units could give another answer, as where rows look infeasible."""
         return self.status not in _FINAL
 
+    @property
+    def is_unclear(self) -> bool:
+        """Whether the solver gave up without a limit and without an answer."""
+        return self.status == "error" or self.status.startswith("not solved")
+
 
 Troubles: TypeAlias = dict[int, SolverTrouble]  # by the number of the case
 
