@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from pyomo_csg.evaluation import Case, Evaluation, evaluate
     from pyomo_csg.learn.config import FitConfig
     from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
+    from pyomo_csg.learn.torch_layers import DecisionLayer, TaskLoss
     from pyomo_csg.policy.estimator import ScenarioGenerator
     from pyomo_csg.policy.fit import fit
     from pyomo_csg.policy.policy import Policy
     from pyomo_csg.policy.policy_file import load
+    from pyomo_csg.reduction import Reduction, reduce
     from pyomo_csg.solve import Oracle, Solution
 
 __version__ = "0.1.0"
@@ -34,6 +36,7 @@ __all__ = [
     "CsgError",
     "DataError",
     "Decision",
+    "DecisionLayer",
     "Evaluation",
     "FitConfig",
     "Linear",
@@ -41,10 +44,12 @@ __all__ = [
     "ModelError",
     "Oracle",
     "Policy",
+    "Reduction",
     "ScenarioGenerator",
     "SmpsProblem",
     "Solution",
     "SolveError",
+    "TaskLoss",
     "TwoStageModel",
     "annotate",
     "baselines",
@@ -54,6 +59,7 @@ __all__ = [
     "guarantees",
     "load",
     "read_smps",
+    "reduce",
     "write_smps",
 ]
 
@@ -63,17 +69,21 @@ _LATER = {
     "guarantees": "guarantees",
     "Case": "evaluation",
     "Decision": "decisions.decision",
+    "DecisionLayer": "learn.torch_layers",
     "Evaluation": "evaluation",
     "FitConfig": "learn.config",
     "Linear": "learn.networks.task_nets",
     "LocationScale": "learn.networks.task_nets",
     "Oracle": "solve",
     "Policy": "policy.policy",
+    "Reduction": "reduction",
     "ScenarioGenerator": "policy.estimator",
     "Solution": "solve",
+    "TaskLoss": "learn.torch_layers",
     "evaluate": "evaluation",
     "fit": "policy.fit",
     "load": "policy.policy_file",
+    "reduce": "reduction",
 }
 
 
