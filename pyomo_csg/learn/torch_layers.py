@@ -134,6 +134,7 @@ class TaskLoss(_OracleModule):
         outcomes: Tensor,
         weights: Any = None,
         outcome_weights: Any = None,
+        keys: Any = None,
     ) -> Tensor:
         """Return losses (B,), on the device and of the type of the scenarios.
 
@@ -146,7 +147,11 @@ class TaskLoss(_OracleModule):
         weights : tensor or array (B, K) or (K,), optional
         outcome_weights : tensor or array (B, M) or (M,), optional
             Default: 1/M.
+        keys : tensor or array (B,) of int, optional
+            Names of the cases, such as row numbers. With ``fresh=False``, a program
+            starts from the last basis of its key.
         """
+        options = {"keys": _names(keys), **self._options}
         self._check(
             scenarios,
             outcomes=outcomes,
@@ -156,7 +161,7 @@ class TaskLoss(_OracleModule):
         zetas, omegas = _array(scenarios), _array(outcomes)
         shares, parts = self._shares(weights), _normalized(outcome_weights)
         found = self.oracle.loss_gradient(
-            zetas, omegas, weights=shares, outcome_weights=parts, **self._options
+            zetas, omegas, weights=shares, outcome_weights=parts, **options
         )
         self.failures, losses = found.failures, found.loss
         if self.loss_kind != "recourse":
@@ -242,18 +247,22 @@ class DecisionLayer(_OracleModule):
         super().__init__(model, weights, on_error, fresh, workers)
         self.smooth: np.ndarray | None = None
 
-    def forward(self, scenarios: Tensor, weights: Any = None) -> Tensor:
+    def forward(
+        self, scenarios: Tensor, weights: Any = None, keys: Any = None
+    ) -> Tensor:
         """Return decisions (B, s), on the device and of the type of the scenarios.
 
         Parameters
         ----------
         scenarios : tensor (B, K, p)
-        weights : tensor or array (B, K) or (K,), optional
+        weights, keys
+            As in :meth:`TaskLoss.forward`.
         """
         self._check(scenarios, weights=weights)
+        options = {"keys": _names(keys), **self._options}
         zetas, shares = _array(scenarios), self._shares(weights)
         if not (torch.is_grad_enabled() and scenarios.requires_grad):
-            solution = self.oracle.solve(zetas, shares, **self._options)
+            solution = self.oracle.solve(zetas, shares, **options)
             self.failures, self.smooth = solution.failures, None
             return _like(scenarios, solution.decision)
         width = len(self.oracle.two_stage.first_stage_variables)
@@ -263,13 +272,11 @@ class DecisionLayer(_OracleModule):
             if zetas.size * width <= _MOST_ENTRIES
             else np.zeros((len(zetas), width))
         )
-        found = self.oracle.decision_gradient(
-            zetas, slopes, weights=shares, **self._options
-        )
+        found = self.oracle.decision_gradient(zetas, slopes, weights=shares, **options)
         self.failures, self.smooth = found.failures, found.smooth
         if slopes is None:
             return _attach(scenarios, found.decision, np.nan_to_num(found.gradient))
-        settings = {"weights": shares, **self._options}
+        settings = {"weights": shares, **options}
         return _Decisions.apply(scenarios, found.decision, self.oracle, settings)
 
 
@@ -348,6 +355,10 @@ def _array(values: Any) -> np.ndarray:
     if isinstance(values, Tensor):
         return values.detach().to("cpu", torch.float64).numpy()
     return np.asarray(values)
+
+
+def _names(keys: Any) -> Any:
+    return keys.detach().cpu().numpy() if isinstance(keys, Tensor) else keys
 
 
 def _normalized(weights: Any) -> np.ndarray | None:

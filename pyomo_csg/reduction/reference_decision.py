@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from pyomo_csg.solve import Oracle
 # Recourse variables in a program that takes seconds.
 _MOST_LINEAR, _MOST_OTHER = 30_000, 3_000
 _GROUP_SHARE = 0.05  # of that, in each program of a group
+_SMALLER = 4  # divide the groups by this while they take too long
+_TRIAL = 2  # groups
 _MIP_GAP = 1e-3
 _EXACT = 1e-6  # a relative gap that counts as solved
 
@@ -41,8 +44,14 @@ def find_reference(
         return _solve_groups(oracle, outcomes, [np.arange(len(outcomes))], deadline)
     size = max(1, int(_GROUP_SHARE * kind / variables))
     order = np.random.default_rng(seed).permutation(len(outcomes))
-    groups = np.array_split(order, -(-len(outcomes) // size))
-    return _solve_groups(oracle, outcomes, groups, deadline)
+    while True:
+        groups = np.array_split(order, -(-len(outcomes) // size))
+        start = time.monotonic()
+        _solve_groups(oracle, outcomes, groups[:_TRIAL], deadline)
+        now = time.monotonic()
+        if size == 1 or (now - start) / _TRIAL * len(groups) <= deadline - now:
+            return _solve_groups(oracle, outcomes, groups, deadline)
+        size = max(1, size // _SMALLER)
 
 
 def _is_slow(oracle: Oracle) -> bool:

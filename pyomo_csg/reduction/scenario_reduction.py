@@ -119,8 +119,8 @@ def reduce(
 
     ``'problem'`` looks for scenarios whose decision costs little over all outcomes. It
     compares k-means, forward selection, random sets and sets that are alike in costs, and
-    improves the best of them, by the gradient of the cost where there is one, otherwise
-    by changing one scenario at a time. It is never worse than ``'kmeans'`` and
+    improves the best of them, by the gradient of the cost where there is one, then by
+    changing one scenario at a time. It is never worse than ``'kmeans'`` and
     ``'forward'``.
 
     Parameters
@@ -203,7 +203,7 @@ class _Search:
         )
         found: list[WeightedPoints] = []
         if method == "problem" and self._count < len(self._outcomes):
-            found = self._search(list(simple.values()))
+            found = self._search(list(simple.values()), reference.bound)
         return self._result(method, simple, found, reference)
 
     def _simple_sets(self) -> dict[str, WeightedPoints]:
@@ -218,7 +218,7 @@ class _Search:
             "forward": forward_set(self._outcomes, self._count, rng),
         }
 
-    def _search(self, sets: list[WeightedPoints]) -> list[WeightedPoints]:
+    def _search(self, sets: list[WeightedPoints], bound: float) -> list[WeightedPoints]:
         """Return sets whose decisions cost little on a sample, the best first."""
         decided = self._costs.decide(sets[:1])
         sample = self._sample(decided[0], _SEARCHED, 0.5 * self._seconds)
@@ -229,6 +229,8 @@ class _Search:
         ]
         found = self._costs.costs(self._costs.decide(sets), sample)
         order = np.argsort(found, kind="stable")
+        if len(sample) == len(self._outcomes) and _relative(found.min(), bound) == 0:
+            return [sets[order[0]]]
         starts = [sets[i] for i in order if len(sets[i]) == self._count][:_STARTS]
         best = sets[order[0]]
         moved = self._descend(starts, sample)
@@ -237,15 +239,8 @@ class _Search:
             if reached.min() < found.min():
                 best = moved[int(reached.argmin())]
             found = np.append(found, reached)
-        if not moved or self._oracle.two_stage.integer:
-            best = swap(
-                self._costs,
-                best,
-                float(found.min()),
-                sample,
-                self._admission,
-                self._rng,
-            )
+        cost = float(found.min())
+        best = swap(self._costs, best, cost, sample, self._admission, self._rng)
         return [best, sets[order[0]]]
 
     def _descend(

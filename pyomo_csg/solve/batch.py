@@ -183,7 +183,7 @@ def work(
                     )
                 case DecisionTask():
                     result = engine.decision_gradients(
-                        task.scenarios, task.weights, task.slopes
+                        task.scenarios, task.weights, task.slopes, task.keys
                     )
         except BaseException:  # its solvers may have been stopped halfway
             _thread.__dict__.get("engines", {}).pop(recipe.name, None)

@@ -296,6 +296,7 @@ class DecisionTask(Task["DecisionResult"]):
     scenarios: np.ndarray
     weights: np.ndarray
     slopes: np.ndarray | None = None
+    keys: np.ndarray | None = None
 
     def unanswered(self, width: int) -> DecisionResult:
         """Return a result without answers."""
@@ -435,6 +436,7 @@ class Engine(Protocol):
         scenarios: np.ndarray,
         weights: np.ndarray,
         slopes: np.ndarray | None = None,
+        keys: np.ndarray | None = None,
     ) -> DecisionResult:
         """Return decisions and their derivatives, as in :class:`DecisionTask`."""
 

@@ -338,11 +338,12 @@ class HighsEngine:
         scenarios: np.ndarray,
         weights: np.ndarray,
         slopes: np.ndarray | None = None,
+        keys: np.ndarray | None = None,
     ) -> DecisionResult:
         """Return decisions and their derivatives, with integer variables held."""
         n, first = len(weights), self._compiled.first
         blocks = evaluate(self._compiled, scenarios)
-        optima, is_smooth, troubles = self._optima(blocks, weights)
+        optima, is_smooth, troubles = self._optima(blocks, weights, keys)
         cases = np.array([i for i in range(n) if i not in troubles], dtype=int)
         decisions = np.full((n, len(first)), np.nan)
         units = np.eye(len(first))[:, None] if slopes is None else slopes[None, cases]

@@ -403,6 +403,7 @@ class Oracle:
         slopes: Any = None,
         *,
         weights: Any = None,
+        keys: Any = None,
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
@@ -420,7 +421,7 @@ class Oracle:
         slopes : array (n, s), optional
             Return the gradient of ``slopes[i] @ decision[i]``, a vector-Jacobian product.
             Default: the whole Jacobian.
-        weights, on_error, progress, fresh, deadline, mip_gap
+        weights, keys, on_error, progress, fresh, deadline, mip_gap
             As in :meth:`solve`.
         """
         self._check(on_error, True, deadline, mip_gap)
@@ -436,7 +437,7 @@ class Oracle:
                 "slopes", f"shape {units.shape}; give shape {(len(zetas), width)}"
             )
         problems.raise_any()
-        task = DecisionTask(zetas, shares, units)
+        task = DecisionTask(zetas, shares, units, _keys(keys, len(zetas), fresh))
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         failures = self._record(
             found, on_error, lambda i: self._saa_program(zetas[i], shares[i])

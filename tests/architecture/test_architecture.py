@@ -17,7 +17,7 @@ from tests.architecture.imports import (
     package_imports,
 )
 
-MOST_FILES, MOST_LINES, MOST_IN_A_FOLDER = 173, 31_000, 12
+MOST_FILES, MOST_LINES, MOST_IN_A_FOLDER = 181, 33_000, 12
 MOST_LABEL_FILES, MOST_DECISION_FILES, MOST_FRAMES = 17, 19, 18
 
 

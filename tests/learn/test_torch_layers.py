@@ -271,3 +271,16 @@ def test_modules_can_be_copied_and_pickled(duplicate):
 def test_torch_is_not_imported_before_it_is_needed():
     code = "import sys, pyomo_csg; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_keys_name_the_cases_of_shuffled_batches():
+    zetas, omegas = cases(6)
+    task_loss = csg.TaskLoss(cep1.build(), fresh=False)
+    decide = csg.DecisionLayer(cep1.build(), fresh=False)
+    expected, decisions = task_loss(zetas, omegas), decide(zetas)
+    for rows in torch.tensor([[4, 1, 3], [0, 5, 2]]):
+        found = task_loss(zetas[rows], omegas[rows], keys=rows)
+        assert torch.allclose(found, expected[rows])
+        assert decide(zetas[rows], keys=rows).shape == decisions[rows].shape
+    with pytest.raises(csg.DataError, match="keys"):
+        task_loss(zetas, omegas, keys=[0.5] * 6)

@@ -271,6 +271,7 @@ class PyomoEngine:
         scenarios: np.ndarray,
         weights: np.ndarray,
         slopes: np.ndarray | None = None,
+        keys: np.ndarray | None = None,
     ) -> DecisionResult:
         """Refused before, as :meth:`gradients`."""
         raise NotImplementedError
