@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.spatial.distance import cdist
+from threadpoolctl import threadpool_limits
 
 from pyomo_csg.baselines.reduction import forward_selection, kmeans
 from pyomo_csg.reduction.decision_costs import DecisionCosts
@@ -18,10 +19,18 @@ def kmeans_set(
     outcomes: WeightedPoints, count: int, seed: int, admission: Admission
 ) -> WeightedPoints:
     """Return the centers of k-means."""
-    points, weights = kmeans(
-        outcomes.points, outcomes.weights, count, seed, outcomes.unit
-    )
+    with threadpool_limits(1):  # more threads wait for each other on a busy machine
+        points, weights = kmeans(
+            outcomes.points, outcomes.weights, count, seed, outcomes.unit
+        )
     return WeightedPoints(admission.admit(points), weights)
+
+
+def nearest_set(outcomes: WeightedPoints, centers: WeightedPoints) -> WeightedPoints:
+    """Return the outcomes nearest to centers: programs may need whole numbers."""
+    unit = outcomes.unit
+    distances = cdist(centers.points / unit, outcomes.points / unit)
+    return WeightedPoints(outcomes.points[distances.argmin(axis=1)], centers.weights)
 
 
 def forward_set(
@@ -86,7 +95,8 @@ def _clusters(
 ) -> list[WeightedPoints]:
     """Return clusters in the space of costs (decisions, m): their means and medoids."""
     features = table.T
-    centers, _ = kmeans(features, outcomes.weights, count, seed)
+    with threadpool_limits(1):
+        centers, _ = kmeans(features, outcomes.weights, count, seed)
     distances = cdist(features, centers)
     means = outcomes.clusters(distances.argmin(axis=1))
     medoids = np.unique(distances.argmin(axis=0))

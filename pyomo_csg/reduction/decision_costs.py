@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,15 +12,17 @@ import numpy as np
 from pyomo_csg.reduction.weighted_points import WeightedPoints
 from pyomo_csg.solve import Oracle
 
-_SIZES = (10_000, 3_000, 1_000, 300, 100)  # of samples
+_SIZES = (10_000, 3_000, 1_000, 300, 100, 30)  # of samples
 _MOST_COSTS = 200_000  # in one call, for memory
-_TRIAL = 64
+_TRIALS = (4, 64)  # outcomes; the second only if the first is fast
+_TIMED = 6  # decisions
+_FAST = 0.01  # seconds for a cost
 
 
 class DecisionCosts:
     """Solves sets of scenarios and evaluates their decisions, until a deadline."""
 
-    def __init__(self, oracle: Oracle, deadline: float):
+    def __init__(self, oracle: Oracle, deadline: float = math.inf):
         self._oracle, self.deadline = oracle, deadline
 
     @property
@@ -77,23 +80,35 @@ class DecisionCosts:
         return np.nan_to_num(costs, nan=np.inf).reshape(len(decisions), len(points))
 
     def affordable(
-        self, decision: np.ndarray, outcomes: WeightedPoints, times: int, seconds: float
+        self,
+        decisions: np.ndarray,
+        outcomes: WeightedPoints,
+        times: int,
+        seconds: float,
     ) -> int:
-        """Return for how many outcomes so many decisions can be evaluated in some seconds.
+        """Return for how many outcomes as many decisions as ``times`` can be evaluated in time.
 
         The sizes are few and far apart, so that the answer rarely depends on the machine.
         """
-        points = outcomes.points[:: max(1, len(outcomes) // _TRIAL)]
-        one = WeightedPoints(points, np.full(len(points), 1 / len(points)))
-        for _ in range(2):  # the first call learns the bases of the recourse
-            cpu, wall = time.process_time(), time.perf_counter()
-            self.cost_table(decision[None], one)
-        # CPU seconds vary less, but those of other processes are not counted.
-        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-        each = max(cpu, wall / 4) / len(points)
+        each = self._time_costs(decisions[:_TIMED], outcomes)
         sizes = [len(outcomes), *_SIZES]
         fitting = [size for size in sizes if size * each * times <= seconds]
         return min(len(outcomes), fitting[0] if fitting else _SIZES[-1])
+
+    def _time_costs(self, decisions: np.ndarray, outcomes: WeightedPoints) -> float:
+        """Return the seconds that one cost takes."""
+        each = 0.0
+        for trial in _TRIALS:
+            points = outcomes.points[:: max(1, len(outcomes) // trial)]
+            for _ in range(2):  # the first call learns the bases of the recourse
+                cpu, wall = time.process_time(), time.perf_counter()
+                self._table(decisions, points, final=True)
+                cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+                # CPU seconds vary less, but those of other processes are not counted.
+                each = max(cpu, wall / 4) / (len(points) * len(decisions))
+                if each > _FAST:
+                    return each
+        return each
 
     def _options(self, final: bool) -> dict[str, Any]:
         """Return the oracle's options; final answers have no deadline."""

@@ -12,7 +12,7 @@ from pyomo_csg.solve import Oracle
 
 # Recourse variables in a program that takes seconds.
 _MOST_LINEAR, _MOST_OTHER = 30_000, 3_000
-_GROUP_SHARE = 0.05  # of that, in each program of a group
+_GROUP_SHARE = 0.2  # of that, in each program of a group
 _SMALLER = 4  # divide the groups by this while they take too long
 _TRIAL = 2  # groups
 _MIP_GAP = 1e-3
@@ -47,7 +47,8 @@ def find_reference(
     while True:
         groups = np.array_split(order, -(-len(outcomes) // size))
         start = time.monotonic()
-        _solve_groups(oracle, outcomes, groups[:_TRIAL], deadline)
+        limit = start + (deadline - start) / _SMALLER
+        _solve_groups(oracle, outcomes, groups[:_TRIAL], limit)
         now = time.monotonic()
         if size == 1 or (now - start) / _TRIAL * len(groups) <= deadline - now:
             return _solve_groups(oracle, outcomes, groups, deadline)

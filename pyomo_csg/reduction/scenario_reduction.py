@@ -14,6 +14,7 @@ from pyomo_csg.reduction.candidate_sets import (
     cost_sets,
     forward_set,
     kmeans_set,
+    nearest_set,
     random_sets,
 )
 from pyomo_csg.reduction.decision_costs import DecisionCosts
@@ -56,7 +57,8 @@ class Reduction:
     solved : bool
         Whether the program on all outcomes was solved.
     gaps : dict of str to float
-        The relative gap of each method's decision to ``reference``.
+        The relative gap of each method's decision to ``reference``; inf where it has no
+        decision, or one without a recourse to some outcome.
     method : str
         Which of ``gaps`` these scenarios belong to.
     evaluated : int
@@ -157,7 +159,6 @@ def reduce(
     >>> found.gap < 0.001 < found.gaps["kmeans"]
     True
     """
-    start = time.monotonic()
     problems = Problems("Cannot reduce the outcomes")
     problems.check_counts(scenarios=scenarios)
     problems.check_seed(seed)
@@ -170,7 +171,7 @@ def reduce(
     shares = problems.check("weights", weight_vector, weights, points)
     problems.raise_any()
     distinct = WeightedPoints.distinct(points, shares)
-    return _Search(oracle, distinct, scenarios, seed, start, seconds).run(method)
+    return _Search(oracle, distinct, scenarios, seed, seconds).run(method)
 
 
 class _Search:
@@ -182,23 +183,24 @@ class _Search:
         outcomes: WeightedPoints,
         count: int,
         seed: int,
-        start: float,
         seconds: float,
     ):
         self._oracle, self._outcomes, self._seed = oracle, outcomes, seed
         self._count = min(count, len(outcomes))
-        self._start, self._seconds = start, seconds
+        self._seconds = seconds
         self._rng = np.random.default_rng(seed)
         self._admission = Admission(oracle.two_stage, outcomes)
-        self._costs = DecisionCosts(oracle, start + _SEARCH_SHARE * seconds)
+        self._costs = DecisionCosts(oracle)
 
     def run(self, method: str) -> Reduction:
         """Return the result of one method, and the gaps of the simple ones."""
         simple = self._simple_sets()
+        start = time.monotonic()
+        self._costs.deadline = start + _SEARCH_SHARE * self._seconds
         reference = find_reference(
             self._oracle,
             self._outcomes,
-            self._start + _REFERENCE_SHARE * self._seconds,
+            start + _REFERENCE_SHARE * self._seconds,
             self._seed,
         )
         found: list[WeightedPoints] = []
@@ -220,14 +222,18 @@ class _Search:
 
     def _search(self, sets: list[WeightedPoints], bound: float) -> list[WeightedPoints]:
         """Return sets whose decisions cost little on a sample, the best first."""
-        decided = self._costs.decide(sets[:1])
-        sample = self._sample(decided[0], _SEARCHED, 0.5 * self._seconds)
         sets = [
             *sets,
-            *random_sets(sample, self._count, self._rng),
-            *cost_sets(sample, self._count, self._costs, self._seed, self._admission),
+            nearest_set(self._outcomes, sets[0]),
+            *random_sets(self._outcomes, self._count, self._rng),
         ]
-        found = self._costs.costs(self._costs.decide(sets), sample)
+        decisions = self._costs.decide(sets)
+        sample = self._sample(decisions, _SEARCHED, 0.5 * self._seconds)
+        found = self._costs.costs(decisions, sample)
+        alike = cost_sets(sample, self._count, self._costs, self._seed, self._admission)
+        sets += alike
+        others = self._costs.costs(self._costs.decide(alike), sample)
+        found = np.concatenate([found, others])
         order = np.argsort(found, kind="stable")
         if len(sample) == len(self._outcomes) and _relative(found.min(), bound) == 0:
             return [sets[order[0]]]
@@ -255,12 +261,13 @@ class _Search:
         return descend(self._oracle, self._costs, starts, some, self._rng)
 
     def _sample(
-        self, decision: np.ndarray, times: int, seconds: float
+        self, decisions: np.ndarray, times: int, seconds: float
     ) -> WeightedPoints:
         """Return as many outcomes as some decisions can be evaluated on in time."""
         size = len(self._outcomes)
-        if np.isfinite(decision).all():
-            size = self._costs.affordable(decision, self._outcomes, times, seconds)
+        solved = decisions[np.isfinite(decisions).all(axis=1)]
+        if len(solved):
+            size = self._costs.affordable(solved, self._outcomes, times, seconds)
         size = max(size, _LEAST_PER_SCENARIO * self._count)
         return self._outcomes.sample(size, self._rng)
 
@@ -274,8 +281,8 @@ class _Search:
         """Evaluate the decisions that are left on all outcomes."""
         names, sets = list(simple), list(simple.values())
         decisions = self._costs.decide([*sets, *found], final=True)
-        outcomes = self._sample(decisions[0], _FINAL, 0.5 * self._seconds)
         compared = np.concatenate([decisions, reference.decisions[:_COMPARED]])
+        outcomes = self._sample(compared, _FINAL, 0.5 * self._seconds)
         costs = self._costs.costs(compared, outcomes, final=True)
         if not np.isfinite(costs).any():
             raise ModelError(

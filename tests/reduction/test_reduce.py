@@ -212,3 +212,19 @@ def test_unusable_arguments_are_refused(name):
 def test_unusable_outcomes_are_refused():
     with pytest.raises(csg.DataError, match="outside its domain"):
         csg.reduce(newsvendor.build(), [[1.0], [-2.0]])
+
+
+def test_programs_that_need_whole_numbers_are_reduced_to_outcomes():
+    m = pyo.ConcreteModel("clients")
+    m.present = pyo.Param([1, 2, 3], mutable=True, initialize=1.0)
+    m.size = pyo.Var(bounds=(0, 3), within=pyo.NonNegativeIntegers)
+    m.serve = pyo.Var([1, 2, 3], within=pyo.Binary)
+    m.over = pyo.Var(bounds=(0, None))
+    m.all = pyo.Constraint([1, 2, 3], rule=lambda m, i: m.serve[i] == m.present[i])
+    m.room = pyo.Constraint(expr=sum(m.serve.values()) <= m.size + m.over)
+    m.cost = pyo.Objective(expr=m.size + 3 * m.over)
+    csg.annotate(m, first_stage_variables=m.size, uncertain_params=m.present)
+    outcomes = (np.random.default_rng(0).random((40, 3)) < 0.4).astype(float)
+    found = csg.reduce(m, outcomes, scenarios=2)
+    assert found.gaps["kmeans"] == np.inf
+    assert found.gap == 0
