@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pyomo_csg.errors import CsgError, DataError, SolveError
 from pyomo_csg.solve import Oracle
-from pyomo_csg.validation import Problems
+from pyomo_csg.validation import Problems, is_one_of
 
 _KINDS = ("recourse", "optimistic", "pessimistic")
 _MOST_ENTRIES = 2**24  # of a stored Jacobian: 128 MB
@@ -29,7 +29,7 @@ class _OracleModule(nn.Module):
         workers: int = 1,
     ):
         super().__init__()
-        if on_error not in ("raise", "record"):
+        if not is_one_of(on_error, ("raise", "record")):
             found = f"on_error is {on_error!r}; give 'raise' or 'record'"
             raise DataError("Unknown way with errors", [found])
         self.oracle = (
@@ -63,7 +63,7 @@ class _OracleModule(nn.Module):
                 )
         problems.raise_any()
 
-    def _shares(self, weights: Any) -> np.ndarray | None:
+    def _shares(self, weights: Any) -> Any:
         """Return the weights of scenarios: of this call, or of the module."""
         return _normalized(self._weights if weights is None else weights)
 
@@ -122,7 +122,7 @@ class TaskLoss(_OracleModule):
         fresh: bool = True,
         workers: int = 1,
     ):
-        if loss_kind not in _KINDS:
+        if not is_one_of(loss_kind, _KINDS):
             found = f"loss_kind is {loss_kind!r}; give one of {_KINDS}"
             raise DataError("Unknown loss", [found])
         super().__init__(model, weights, on_error, fresh, workers)
@@ -170,16 +170,13 @@ class TaskLoss(_OracleModule):
         return _attach(scenarios, losses, slopes)
 
     def _other_losses(
-        self,
-        solved: np.ndarray,
-        zetas: np.ndarray,
-        omegas: np.ndarray,
-        shares: np.ndarray | None,
-        parts: np.ndarray | None,
+        self, solved: np.ndarray, zetas: Any, outcomes: Any, weights: Any, parts: Any
     ) -> np.ndarray:
-        """Return losses of another kind; NaN where there is none."""
+        """Return losses of another kind, of validated arguments; NaN where there is none."""
+        omegas = np.asarray(outcomes, dtype=float)
         omegas = omegas if omegas.ndim == 3 else omegas[:, None]
         n, count = omegas.shape[:2]
+        shares = None if weights is None else np.asarray(weights)
         if shares is not None and shares.ndim == 2:
             shares = np.repeat(shares, count, axis=0)
         each = self.oracle.loss(
@@ -192,9 +189,8 @@ class TaskLoss(_OracleModule):
         self.failures += tuple(
             failure.told(case=failure.case // count) for failure in self.oracle.failures
         )
-        if parts is None:
-            parts = np.full(count, 1 / count)
-        means = np.where(parts > 0, parts * each, 0.0).sum(axis=1)
+        part = np.full(count, 1 / count) if parts is None else np.asarray(parts)
+        means = np.where(part > 0, part * each, 0.0).sum(axis=1)
         return np.where(np.isnan(solved), np.nan, means)
 
 
@@ -350,21 +346,19 @@ def _like(scenarios: Tensor, values: np.ndarray) -> Tensor:
     return torch.as_tensor(values).to(scenarios.device, scenarios.dtype)
 
 
-def _array(values: Any) -> np.ndarray:
-    """Return a tensor as an array of doubles; anything else as an array."""
+def _array(values: Any) -> Any:
+    """Return a tensor as an array of doubles; the oracle validates anything else."""
     if isinstance(values, Tensor):
         return values.detach().to("cpu", torch.float64).numpy()
-    return np.asarray(values)
+    return values
 
 
 def _names(keys: Any) -> Any:
     return keys.detach().cpu().numpy() if isinstance(keys, Tensor) else keys
 
 
-def _normalized(weights: Any) -> np.ndarray | None:
-    """Return weights as an array; those that sum to 1 up to rounding sum to 1 exactly."""
-    if weights is None:
-        return None
+def _normalized(weights: Any) -> Any:
+    """Return a tensor's weights, which sum to 1 exactly if they do up to rounding."""
     array = _array(weights)
     if not isinstance(weights, Tensor) or array.ndim not in (1, 2):
         return array

@@ -248,6 +248,8 @@ def test_outcomes_that_do_not_fit_are_refused():
 def test_unknown_settings_are_refused():
     with pytest.raises(csg.DataError, match="loss_kind is 'regret'"):
         csg.TaskLoss(newsvendor.build(), "regret")
+    with pytest.raises(csg.DataError, match="loss_kind is array"):
+        csg.TaskLoss(newsvendor.build(), np.ones(2))
     with pytest.raises(csg.DataError, match="on_error is 'ignore'"):
         csg.DecisionLayer(newsvendor.build(), on_error="ignore")
 
