@@ -43,7 +43,6 @@ class Selection:
     settings: dict[str, Any] | None = None  # chosen by a hyperparameter search
     searched: int | None = None  # how many settings were tried
     search_won: dict[str, Any] | None = None  # how much better the chosen settings are
-    plan: dict[str, Any] | None = None  # of 'auto', to repeat the fit
     all_outcomes: dict[str, Any] | None = (
         None  # what all outcomes would cost instead of K
     )

@@ -12,7 +12,6 @@ import cloudpickle
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decider import Decider, LearnedDecider
-from pyomo_csg.errors import DataError
 from pyomo_csg.learn.fit_result import FitResult
 
 if TYPE_CHECKING:
@@ -122,17 +121,6 @@ class Policy(LearnedDecider):
         from pyomo_csg.policy.policy_file import save
 
         save(path, self)
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of a fit by ``'auto'``, for ``csg.fit(plan=...)`` to repeat it."""
-        from pyomo_csg.learn.selection.plan import Plan
-
-        stored = self.learned.summary.get("plan")
-        if stored is None:
-            found = f"it was fitted by '{self.method}', which follows no plan"
-            raise DataError("The policy has no plan", [found])
-        return Plan.restore(stored)
 
     def plot_scenarios(self, x: Any, data: Any = None, ax: Axes | None = None) -> Axes:
         """Plot the scenarios of a context, and return the matplotlib axes.

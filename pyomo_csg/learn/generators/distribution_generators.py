@@ -250,7 +250,7 @@ class ForecastNetworkGenerator(_Framed):
         if (inputs, shape[1:]) != (frame.context_shape, (len(frame.lower) + 1,)):
             raise damage(f"networks map {inputs} to {shape}")
         hidden = inside.sizes("hidden")
-        types = list(feedforward_types(*inputs, shape, hidden))
+        types = list(feedforward_types(inputs[0], shape, hidden))
         members = [
             {name: part.numbers(name, *size) for name, _, size in types}
             for part in stored.parts("members")

@@ -68,9 +68,7 @@ def _result(
         task.log.check_time()
         final = winner.fits[-1]
         if isinstance(final, NetworkFit) and final.loss_net_fit is not None:
-            trust = loss_net_trust(
-                task, final.loss_net_fit, final.head, plan.loss_kind
-            )
+            trust = loss_net_trust(task, final.loss_net_fit, final.head, plan.loss_kind)
             selection.trust, selection.notes = trust.get("trust"), trust.get("notes")
         fold = choose_fold(task, winner, plan.scored_rows)
     if fold != _ALL_ROWS:

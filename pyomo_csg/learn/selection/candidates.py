@@ -131,7 +131,7 @@ class Candidates:
             yield self.constant()
             yield self._location_scale()
             return
-        if chooses_network and self._distributions.residual_names:
+        if chooses_network and self.distributions.residual_names:
             atoms = AtomTraining(
                 self._task, self._folds, self._plan, self.distributions
             )

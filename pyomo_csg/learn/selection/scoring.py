@@ -185,10 +185,6 @@ class Scoreboard:
         self._costs.append(stored["costs"])
         self._task.log.bar.best = min(self.means, key=self.means.__getitem__)
 
-    def keep(self, candidate: Candidate) -> None:
-        """Keep a candidate without scores, to return if there is no other."""
-        self._unscored = self._unscored or candidate
-
     def costs_on_some(
         self, candidate: Candidate, most: int
     ) -> tuple[np.ndarray, np.ndarray]:
