@@ -79,6 +79,7 @@ def fit(
 
     The scenarios are trained so that a decision optimized on them costs little when the
     real outcome arrives. The same arguments and seed give the same policy, bit for bit.
+    ``'auto'`` measures times, so pass it the same ``plan``, too.
 
     Parameters
     ----------
@@ -92,12 +93,12 @@ def fit(
     scenarios : int, 'auto' or 'all'
         K, at most the number of rows. ``'auto'`` tries several and keeps the smallest K
         with a held-out loss within one standard error of the best. It tries no larger K
-        once a decision takes more than ``config.seconds``. ``'all'`` decides on all
-        outcomes of the best conditional distribution, weighted for the context: good
-        decisions that take seconds instead of milliseconds.
+        once a decision takes more than ``config.seconds``. ``'all'`` trains nothing and
+        decides on all outcomes of the best conditional distribution, weighted for the
+        context. Such decisions take longer.
     method : {'auto', 'mmd', 'static', 'dynamic', 'direct'}
-        ``'auto'`` cross-validates several candidates, simple baselines among them, and
-        keeps the one with the cheapest decisions. ``'mmd'`` matches the conditional
+        ``'auto'`` compares many candidates, simple ones first, on held-out rows and keeps
+        the one with the cheapest decisions. ``'mmd'`` matches the conditional
         distribution by the maximum mean discrepancy and solves no programs.
         ``'static'`` and ``'dynamic'`` train on a Loss-Net, as in the paper. ``'direct'``
         follows the gradient of the task loss through the optimal basis.
@@ -128,13 +129,13 @@ def fit(
         Called with a dict for every logged training step.
     seconds : float or None
         The time budget of the fit, ten minutes by default; None for no limit. ``'auto'``
-        times a few programs and plans how much fits into the budget. When it is used up,
+        times a few programs and plans how much fits into the budget. When the time is up,
         the best candidate so far is returned, and the report names the stage that was
         stopped. (``config.seconds`` limits the time of one decision instead.)
     plan : Plan, optional
         A plan from :func:`pyomo_csg.plan`, or ``policy.plan`` of an earlier fit, for
-        ``'auto'`` to repeat. The same data, seed and plan give the same policy on any
-        machine, unless the time is up before.
+        ``'auto'`` to follow. The same data, seed and plan give the same policy on any
+        machine, unless the time is up before the end.
     options : mapping, optional
         Solver options, as in :class:`pyomo_csg.Oracle`: for example
         ``{'time_limit': 10.0}``, in seconds per program.
@@ -148,7 +149,8 @@ def fit(
     DataError
         If an argument or the data are not valid; it lists every problem.
     KeyboardInterrupt
-        On Ctrl-C. ``'auto'`` attaches the best policy so far as ``error.best``.
+        On Ctrl-C. ``'auto'`` attaches the best policy so far as ``error.best``, once there
+        is a candidate.
 
     Examples
     --------
@@ -253,9 +255,9 @@ def plan(
     seconds: float | None = DEFAULT_SECONDS,
     options: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Return what :func:`pyomo_csg.fit` would do in its time, without fitting.
+    """Return how much :func:`pyomo_csg.fit` would do in its time, without fitting.
 
-    A few programs are timed. Pass the plan to ``fit(plan=...)`` to repeat a fit to the
+    A few programs are timed. Pass the plan to ``fit(plan=...)`` to repeat a fit bit for
     bit, also on another machine.
 
     Parameters

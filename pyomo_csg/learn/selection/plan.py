@@ -53,7 +53,7 @@ class Plan:
     """How much :func:`pyomo_csg.fit` does, in counts.
 
     A fit with the same data, seed and plan gives the same policy on any machine. Print the
-    plan to read it.
+    plan to read it; ``dataclasses.replace`` changes a count.
 
     Attributes
     ----------
