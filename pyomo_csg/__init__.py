@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from pyomo_csg.learn.config import FitConfig
     from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
     from pyomo_csg.learn.selection.plan import Plan
+    from pyomo_csg.learn.torch_layers import DecisionLayer, TaskLoss
     from pyomo_csg.policy.estimator import ScenarioGenerator
     from pyomo_csg.policy.fit import fit, plan
     from pyomo_csg.policy.policy import Policy
     from pyomo_csg.policy.policy_file import load
+    from pyomo_csg.reduction import Reduction, reduce
     from pyomo_csg.solve import Oracle, Solution
 
 __version__ = "0.1.0"
@@ -35,6 +37,7 @@ __all__ = [
     "CsgError",
     "DataError",
     "Decision",
+    "DecisionLayer",
     "Evaluation",
     "FitConfig",
     "Linear",
@@ -43,10 +46,12 @@ __all__ = [
     "Oracle",
     "Plan",
     "Policy",
+    "Reduction",
     "ScenarioGenerator",
     "SmpsProblem",
     "Solution",
     "SolveError",
+    "TaskLoss",
     "TwoStageModel",
     "annotate",
     "baselines",
@@ -57,6 +62,7 @@ __all__ = [
     "load",
     "plan",
     "read_smps",
+    "reduce",
     "write_smps",
 ]
 
@@ -66,6 +72,7 @@ _LATER = {
     "guarantees": "guarantees",
     "Case": "evaluation",
     "Decision": "decisions.decision",
+    "DecisionLayer": "learn.torch_layers",
     "Evaluation": "evaluation",
     "FitConfig": "learn.config",
     "Linear": "learn.networks.task_nets",
@@ -73,12 +80,15 @@ _LATER = {
     "Oracle": "solve",
     "Plan": "learn.selection.plan",
     "Policy": "policy.policy",
+    "Reduction": "reduction",
     "ScenarioGenerator": "policy.estimator",
     "Solution": "solve",
+    "TaskLoss": "learn.torch_layers",
     "evaluate": "evaluation",
     "fit": "policy.fit",
     "load": "policy.policy_file",
     "plan": "policy.fit",
+    "reduce": "reduction",
 }
 
 

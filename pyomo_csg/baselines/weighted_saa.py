@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 from pyomo.core.base.block import BlockData
-from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.decisions.decider import PerContext
+from pyomo_csg.learn.distributions.features import context_features, standard_spread
 from pyomo_csg.learn.distributions.reduction import forward_selection, kmeans
-from pyomo_csg.learn.distributions.samplers import Forest, context_features
-from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.distributions.samplers import Forest
+from pyomo_csg.learn.distributions.weighted import energy_scores, positive_outcomes
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.validation import is_one_of, is_whole
 
@@ -196,12 +196,7 @@ class ForestWeighted(WeightedSAA):
     def _distribution(
         self, contexts: np.ndarray
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        weights = self._forest.weights(contexts)
-        used = [mine > 0 for mine in weights]
-        return (
-            [self.history.outcomes[rows] for rows in used],
-            [w[rows] / w[rows].sum() for w, rows in zip(weights, used, strict=True)],
-        )
+        return positive_outcomes(self._forest.weights(contexts), self.history.outcomes)
 
 
 class NeighbourWeighted(WeightedSAA):
@@ -278,17 +273,3 @@ class NeighbourWeighted(WeightedSAA):
         )[rows]
         outcomes = self.history.outcomes / standard_spread(self.history.outcomes)
         return int(energy_scores(outcomes[nearest], outcomes[rows]).argmin()) + 1
-
-
-def energy_scores(forecasts: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
-    """Return the mean energy score (m,) of the first 1, 2, ..., m points of forecasts.
-
-    Forecasts are (n, m, p), the outcomes that followed (n, p).
-    """
-    counts = np.arange(1, forecasts.shape[1] + 1)
-    total = np.zeros(len(counts))
-    for points, outcome in zip(forecasts, outcomes, strict=True):
-        errors = np.linalg.norm(points - outcome, axis=1)
-        among = cdist(points, points).cumsum(axis=0).cumsum(axis=1).diagonal()
-        total += errors.cumsum() / counts - among / (2 * counts**2)
-    return total / len(outcomes)

@@ -53,7 +53,7 @@ class _PeriodReader:
             if record.section == "TIME":
                 self._periods.name = words[1] if len(words) > 1 else ""
             if record.section == "PERIODS":
-                self._explicit = words[1:2] == ["EXPLICIT"]
+                self._explicit = [w.upper() for w in words[1:2]] == ["EXPLICIT"]
         elif record.section == "PERIODS" and self._explicit:
             self._add_period(record, words[-1])
         elif record.section == "PERIODS":

@@ -162,6 +162,8 @@ class _Tabulator:
         """Record each number that differs from the core in some scenario."""
         moving = [(c, kinds) for c, kinds in self._rows if self._is_uncertain(c.expr)]
         bounded = self._two_stage.uncertain_bounds
+        # A coefficient of the core may vanish in every scenario.
+        entries = dict.fromkeys(self._numbers(moving))
         everything = []
         for scenario in scenarios.tolist():
             for param, number in zip(
@@ -169,7 +171,7 @@ class _Tabulator:
             ):
                 param.set_value(number)
             everything.append({**self._numbers(moving), **self._bounds(bounded)})
-        entries = dict.fromkeys(entry for found in everything for entry in found)
+        entries.update(dict.fromkeys(entry for one in everything for entry in one))
         for entry in entries:
             own = table.core_value(entry)
             absent = 0.0  # the entry of a coefficient that vanishes in a scenario

@@ -56,8 +56,7 @@ class FitConfig:
         ``'equal'``, or ``'learned'``: a softmax over the scenarios, by context.
     rows : str
         ``'independent'`` rows are held out at random. A time ``'series'`` is held out in
-        blocks, as panels always are; then ``'auto'`` chooses constant scenarios unless
-        another candidate is clearly better.
+        blocks, as panels always are.
     batch : int
         Rows per training step.
     mmd_epochs, task_epochs, loss_epochs : int
@@ -71,15 +70,15 @@ class FitConfig:
     noise : float
         Noise on the scenarios while ``'direct'`` trains, in standard deviations.
     draws : int
-        Outcomes on which ``'direct'`` evaluates a decision in a training step.
+        Outcomes on which a decision is evaluated in a training step, at most.
     folds : int, optional
-        Cross-validation folds of ``'auto'``. Default: five; for integer models and
-        panels, whose fits are slow, the last fifth is held out once.
+        Cross-validation folds of ``'auto'``. Default: five, or three, or one, which holds
+        out the last fifth of the rows, as the time budget allows.
     starts : int
         Of ``'auto'``: how many initial values to try for constant scenarios.
     search : int
-        How many sets of hyperparameters to draw at random and to try on a 20 % holdout;
-        0 uses the settings given here.
+        How many sets of hyperparameters to try on held-out rows: these settings first,
+        the others at random. With 0, these settings are used.
     seconds : float, optional
         The longest that a decision may take, for ``scenarios='auto'``.
     device : str
@@ -206,9 +205,15 @@ def validate_fit_arguments(
 ) -> FitConfig:
     """Return the settings, or raise one error that lists every bad argument."""
     problems = Problems(_CANNOT_FIT)
-    if not (is_whole(scenarios) and scenarios >= 1 or _is_auto(scenarios)):
+    if not (
+        is_whole(scenarios) and scenarios >= 1 or is_one_of(scenarios, ("auto", "all"))
+    ):
         problems.add(
-            f"scenarios is {scenarios!r}; give a whole number from 1 up, or 'auto'"
+            f"scenarios is {scenarios!r}; give a whole number from 1 up, 'auto' or 'all'"
+        )
+    elif is_one_of(scenarios, ("all",)) and not is_one_of(method, ("auto",)):
+        problems.add(
+            f"scenarios is 'all', which trains nothing, but method is {method!r}; drop it"
         )
     if not is_one_of(method, METHODS):
         near = difflib.get_close_matches(str(method), METHODS, n=1)

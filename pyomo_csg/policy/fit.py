@@ -28,6 +28,7 @@ from pyomo_csg.learn.history import History, read_history
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.learn.progress import Callback, TimeUpError, TrainingLog
+from pyomo_csg.learn.selection.full_distribution import learn_full
 from pyomo_csg.learn.selection.hyperparameter_search import (
     COUNTS,
     search,
@@ -38,6 +39,7 @@ from pyomo_csg.learn.selection.plan import (
     DEFAULT_SECONDS,
     Plan,
     ProgramTimes,
+    expected_seconds,
     make_plan,
     measure_programs,
 )
@@ -76,8 +78,8 @@ def fit(
     """Learn a policy that maps each context to K scenarios and decides on them.
 
     The scenarios are trained so that a decision optimized on them costs little when the
-    real outcome arrives. The same arguments and seed give the same policy, bit for bit;
-    ``'auto'`` also needs the same plan, since it times programs to plan its work.
+    real outcome arrives. The same arguments and seed give the same policy, bit for bit.
+    ``'auto'`` measures times, so pass it the same ``plan``, too.
 
     Parameters
     ----------
@@ -88,13 +90,15 @@ def fit(
         steps; outcomes are an array (n, p). A DataFrame has one column per uncertain
         Param, by its Pyomo name. Its other columns are the context, unless ``context``
         names them.
-    scenarios : int or 'auto'
+    scenarios : int, 'auto' or 'all'
         K, at most the number of rows. ``'auto'`` tries several and keeps the smallest K
         with a held-out loss within one standard error of the best. It tries no larger K
-        once a decision takes more than ``config.seconds``.
+        once a decision takes more than ``config.seconds``. ``'all'`` trains nothing and
+        decides on all outcomes of the best conditional distribution, weighted for the
+        context. Such decisions take longer.
     method : {'auto', 'mmd', 'static', 'dynamic', 'direct'}
-        ``'auto'`` cross-validates several candidates, simple baselines among them, and
-        keeps the one with the cheapest decisions. ``'mmd'`` matches the conditional
+        ``'auto'`` compares many candidates, simple ones first, on held-out rows and keeps
+        the one with the cheapest decisions. ``'mmd'`` matches the conditional
         distribution by the maximum mean discrepancy and solves no programs.
         ``'static'`` and ``'dynamic'`` train on a Loss-Net, as in the paper. ``'direct'``
         follows the gradient of the task loss through the optimal basis.
@@ -125,13 +129,13 @@ def fit(
         Called with a dict for every logged training step.
     seconds : float or None
         The time budget of the fit, ten minutes by default; None for no limit. ``'auto'``
-        times a few programs and plans how much fits into the budget. When it is used up,
+        times a few programs and plans how much fits into the budget. When the time is up,
         the best candidate so far is returned, and the report names the stage that was
         stopped. (``config.seconds`` limits the time of one decision instead.)
     plan : Plan, optional
         A plan from :func:`pyomo_csg.plan`, or ``policy.plan`` of an earlier fit, for
-        ``'auto'`` to repeat. The same data, seed and plan give the same policy on any
-        machine, unless the time is up before.
+        ``'auto'`` to follow. The same data, seed and plan give the same policy on any
+        machine, unless the time is up before the end.
     options : mapping, optional
         Solver options, as in :class:`pyomo_csg.Oracle`: for example
         ``{'time_limit': 10.0}``, in seconds per program.
@@ -145,7 +149,8 @@ def fit(
     DataError
         If an argument or the data are not valid; it lists every problem.
     KeyboardInterrupt
-        On Ctrl-C. ``'auto'`` attaches the best policy so far as ``error.best``.
+        On Ctrl-C. ``'auto'`` attaches the best policy so far as ``error.best``, once there
+        is a candidate.
 
     Examples
     --------
@@ -170,7 +175,10 @@ def fit(
         plan,
     )
     log = TrainingLog(progress, callback, seconds)
-    seed, scenarios = int(seed), scenarios if scenarios == "auto" else int(scenarios)
+    seed, scenarios = (
+        int(seed),
+        scenarios if isinstance(scenarios, str) else int(scenarios),
+    )
     oracle = Oracle(model, solver, executor, workers, options)
     history = read_history(oracle.two_stage, data, context)
     check_scenario_count(scenarios, len(history))
@@ -247,9 +255,9 @@ def plan(
     seconds: float | None = DEFAULT_SECONDS,
     options: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Return what :func:`pyomo_csg.fit` would do in its time, without fitting.
+    """Return how much :func:`pyomo_csg.fit` would do in its time, without fitting.
 
-    A few programs are timed. Pass the plan to ``fit(plan=...)`` to repeat a fit to the
+    A few programs are timed. Pass the plan to ``fit(plan=...)`` to repeat a fit bit for
     bit, also on another machine.
 
     Parameters
@@ -305,6 +313,8 @@ class _Fit:
         """Return the fit, with K chosen first if ``scenarios`` is ``'auto'``."""
         if not isinstance(scenarios, str):
             return self._learn(scenarios)
+        if scenarios == "all":
+            return learn_full(self._task(1, self.settings), self.log.seconds_left)
         counts = [count for count in COUNTS if count <= len(self.history)]
         if self.method != "auto":
             return smallest_scenario_count(
@@ -362,7 +372,9 @@ class _Fit:
         budget = left if np.isfinite(left) else None
 
         def measured() -> dict[str, np.ndarray]:
-            made = make_plan(task, measure_programs(task), budget)
+            times = measure_programs(task)
+            made = make_plan(task, times, budget)
+            self.log.bar.plan(expected_seconds(made, times))
             return {"plan": np.frombuffer(to_json(made.summary()).encode(), np.uint8)}
 
         stage = f"plan for {task.scenarios}"

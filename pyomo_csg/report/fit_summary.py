@@ -43,6 +43,7 @@ def fit_summary(policy: LearnedDecider) -> str:
     lines += _loss_table("K", "K", summary.get("scenarios_tried", ()), policy.count)
     lines += _search_lines(summary)
     lines += _candidate_lines(summary)
+    lines += _all_outcomes_lines(summary.get("all_outcomes"))
     lines += _loss_net_lines(summary.get("trust", {}))
     lines += _setting_lines(policy)
     if "seed" in summary:
@@ -75,6 +76,17 @@ def _candidate_lines(summary: Mapping[str, Any]) -> list[str]:
         lines.append(f"    {text}: {summary['confidence']:.0%}")
     rows = summary.get("candidates", ())
     return [*lines, *_loss_table("candidate", "name", rows, chosen)]
+
+
+def _all_outcomes_lines(found: Mapping[str, Any] | None) -> list[str]:
+    """Return what all outcomes of the best distribution would cost instead."""
+    if not found:
+        return []
+    cost, error = _format(found["cost"]), _format(found["standard_error"])
+    return [
+        _line("all outcomes", f"{cost} +- {error} more, on {found['rows']} rows"),
+        f"    of '{found['distribution']}'; a decision then takes {found['seconds']:g} s",
+    ]
 
 
 def _loss_table(

@@ -29,6 +29,7 @@ from pyomo_csg.solve.engine import (
     DEADLINE_PASSED,
     FOREVER,
     CostTask,
+    DecisionTask,
     Engine,
     GradientTask,
     LossTask,
@@ -179,6 +180,10 @@ def work(
                         task.outcomes,
                         task.outcome_weights,
                         task.keys,
+                    )
+                case DecisionTask():
+                    result = engine.decision_gradients(
+                        task.scenarios, task.weights, task.slopes, task.keys
                     )
         except BaseException:  # its solvers may have been stopped halfway
             _thread.__dict__.get("engines", {}).pop(recipe.name, None)

@@ -43,6 +43,11 @@ class SolverTrouble(Exception):  # noqa: N818
         """Whether other units could give another answer, as where rows look infeasible."""
         return self.status not in _FINAL
 
+    @property
+    def is_unclear(self) -> bool:
+        """Whether the solver gave up without a limit and without an answer."""
+        return self.status == "error" or self.status.startswith("not solved")
+
 
 Troubles: TypeAlias = dict[int, SolverTrouble]  # by the number of the case
 
@@ -280,6 +285,30 @@ class GradientTask(Task["GradientResult"]):
         )
 
 
+@dataclass(frozen=True)
+class DecisionTask(Task["DecisionResult"]):
+    """Compute decisions on scenarios, and derivatives of ``slope @ decision``.
+
+    Slopes are (n, s). Without them, the derivatives are those of every decision variable.
+    """
+
+    label: ClassVar[str] = "decision gradients"
+    scenarios: np.ndarray
+    weights: np.ndarray
+    slopes: np.ndarray | None = None
+    keys: np.ndarray | None = None
+
+    def unanswered(self, width: int) -> DecisionResult:
+        """Return a result without answers."""
+        n, *shape = self.scenarios.shape
+        shape = shape if self.slopes is not None else [width, *shape]
+        return DecisionResult(
+            np.full((n, width), np.nan),
+            np.full((n, *shape), np.nan),
+            np.zeros(n, bool),
+        )
+
+
 @dataclass(kw_only=True)
 class Result(Cases):
     """Answers to cases, NaN where there is none, and the troubles of those cases."""
@@ -340,6 +369,15 @@ class GradientResult(Result):
     smooth: np.ndarray
 
 
+@dataclass
+class DecisionResult(Result):
+    """Decisions (n, s), derivatives (n, K, p) or (n, s, K, p), and where they are smooth."""
+
+    decisions: np.ndarray
+    derivatives: np.ndarray
+    smooth: np.ndarray
+
+
 def join(results: list[R]) -> R:
     """Join the results of consecutive chunks."""
     if len(results) == 1:
@@ -392,6 +430,15 @@ class Engine(Protocol):
         keys: np.ndarray | None = None,
     ) -> GradientResult:
         """Return mean losses over the outcomes of each case, and their gradients."""
+
+    def decision_gradients(
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray,
+        slopes: np.ndarray | None = None,
+        keys: np.ndarray | None = None,
+    ) -> DecisionResult:
+        """Return decisions and their derivatives, as in :class:`DecisionTask`."""
 
 
 @dataclass

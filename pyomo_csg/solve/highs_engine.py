@@ -11,6 +11,7 @@ from pyomo_csg.solve.compile.assembly import Blocks, evaluate
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import (
     CostResult,
+    DecisionResult,
     Found,
     GradientResult,
     LossResult,
@@ -325,16 +326,57 @@ class HighsEngine:
         costs[unneeded], slopes[unneeded], smooth[unneeded] = 0.0, 0.0, True
         shape = (len(cases), count, decisions.shape[1])
         mean = (share[:, None] * slopes).reshape(shape).sum(axis=1)
-        sensitivity = optima.decision_sensitivity(self._compiled, blocks, mean)
-        flat = scenarios[cases].reshape(-1, scenarios.shape[-1])
         losses[cases] = (share * costs).reshape(len(cases), count).sum(axis=1)
-        gradients[cases] = sensitivity.scenario_gradient(self._compiled, flat).reshape(
-            len(cases), *scenarios.shape[1:]
-        )
+        gradients[cases] = self._pull_back(optima, blocks, scenarios[cases], mean)
         is_smooth[cases] &= smooth.reshape(len(cases), count).all(axis=1)
         gradients[np.isnan(losses)] = np.nan
         is_smooth &= ~np.isnan(losses)
         return GradientResult(losses, gradients, is_smooth, troubles=troubles)
+
+    def decision_gradients(
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray,
+        slopes: np.ndarray | None = None,
+        keys: np.ndarray | None = None,
+    ) -> DecisionResult:
+        """Return decisions and their derivatives, with integer variables held."""
+        n, first = len(weights), self._compiled.first
+        blocks = evaluate(self._compiled, scenarios)
+        optima, is_smooth, troubles = self._optima(blocks, weights, keys)
+        cases = np.array([i for i in range(n) if i not in troubles], dtype=int)
+        decisions = np.full((n, len(first)), np.nan)
+        units = np.eye(len(first))[:, None] if slopes is None else slopes[None, cases]
+        shape = (n, len(units), *scenarios.shape[1:])
+        derivatives = np.full(shape, np.nan)
+        if len(cases):
+            if len(cases) < n:
+                optima, blocks = optima.select(cases), blocks[cases]
+            bounds = first.bounds(np.zeros((1, self._compiled.p)))
+            decisions[cases] = np.clip(optima.x[:, : len(first)], *bounds)
+            for place, unit in enumerate(units):
+                each = np.broadcast_to(unit, (len(cases), len(first)))
+                each = np.where(first.integer, 0.0, each)
+                derivatives[cases, place] = self._pull_back(
+                    optima, blocks, scenarios[cases], each
+                )
+        if slopes is not None:
+            derivatives = derivatives[:, 0]
+        is_smooth[list(troubles)] = False
+        return DecisionResult(decisions, derivatives, is_smooth, troubles=troubles)
+
+    def _pull_back(
+        self,
+        optima: Optima | QuadraticOptima,
+        blocks: Blocks,
+        scenarios: np.ndarray,
+        slopes: np.ndarray,
+    ) -> np.ndarray:
+        """Return the gradients of ``slope @ decision`` by the scenarios (n, K, p)."""
+        sensitivity = optima.decision_sensitivity(self._compiled, blocks, slopes)
+        flat = scenarios.reshape(-1, scenarios.shape[-1])
+        gradients = sensitivity.scenario_gradient(self._compiled, flat)
+        return gradients.reshape(scenarios.shape)
 
     def _optima(
         self, blocks: Blocks, weights: np.ndarray, keys: np.ndarray | None

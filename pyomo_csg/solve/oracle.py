@@ -21,6 +21,7 @@ from pyomo_csg.solve.compile.compiler import CompiledModel, compile_model
 from pyomo_csg.solve.compile.parametric import shared
 from pyomo_csg.solve.engine import (
     CostTask,
+    DecisionTask,
     GradientTask,
     LossResult,
     LossTask,
@@ -31,11 +32,17 @@ from pyomo_csg.solve.engine import (
 from pyomo_csg.solve.first_stage import FirstStage
 from pyomo_csg.solve.lp.highs_program import check_options
 from pyomo_csg.solve.mip.cost_scale import scale_costs
-from pyomo_csg.solve.results import Audit, LossGradient, Solution
+from pyomo_csg.solve.results import (
+    Audit,
+    DecisionGradient,
+    LossGradient,
+    Solution,
+)
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import (
     count_axes,
     decision_batch,
+    float_array,
     outcome_batch,
     scenario_batch,
     valid_interval,
@@ -389,6 +396,55 @@ class Oracle:
             lambda i: self._search_program(zetas[i], shares[i], omegas[i, 0]),
         )
         return LossGradient(found.losses, found.gradients, found.smooth, failures)
+
+    def decision_gradient(
+        self,
+        scenarios: Any,
+        slopes: Any = None,
+        *,
+        weights: Any = None,
+        keys: Any = None,
+        on_error: str = "raise",
+        progress: bool = True,
+        fresh: bool = False,
+        deadline: float | None = None,
+        mip_gap: float | None = None,
+    ) -> DecisionGradient:
+        """Return zeta-SAA's decisions and their derivatives, from the optimal basis.
+
+        Integer variables are held at the incumbent, so their derivatives are zero.
+        Derivatives of quadratic programs come from the KKT system.
+
+        Parameters
+        ----------
+        scenarios : array (n, K, p)
+        slopes : array (n, s), optional
+            Return the gradient of ``slopes[i] @ decision[i]``, a vector-Jacobian product.
+            Default: the whole Jacobian.
+        weights, keys, on_error, progress, fresh, deadline, mip_gap
+            As in :meth:`solve`.
+        """
+        self._check(on_error, True, deadline, mip_gap)
+        problems = self._new_problems()
+        zetas, shares = self._check_scenarios(problems, scenarios, weights)
+        units = None
+        if slopes is not None:
+            units = problems.check("slopes", float_array, "slopes", slopes, "slopes")
+        problems.raise_any()
+        width = len(self.two_stage.first_stage_variables)
+        if units is not None and units.shape != (len(zetas), width):
+            problems.add_for(
+                "slopes", f"shape {units.shape}; give shape {(len(zetas), width)}"
+            )
+        problems.raise_any()
+        task = DecisionTask(zetas, shares, units, _keys(keys, len(zetas), fresh))
+        found = self._batch.run(task, progress, fresh, deadline, mip_gap)
+        failures = self._record(
+            found, on_error, lambda i: self._saa_program(zetas[i], shares[i])
+        )
+        return DecisionGradient(
+            found.decisions, found.derivatives, found.smooth, failures
+        )
 
     def _recipe(self, solver: str, options: Mapping[str, Any] | None) -> Recipe:
         width = len(self.two_stage.first_stage_variables)

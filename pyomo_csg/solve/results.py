@@ -65,6 +65,28 @@ class LossGradient:
 
 
 @dataclass(frozen=True)
+class DecisionGradient:
+    """Decisions and their derivatives with respect to the scenarios.
+
+    Attributes
+    ----------
+    decision : array (n, s)
+    gradient : array (n, K, p), or (n, s, K, p)
+        Of ``slopes @ decision``; without slopes, of each decision variable.
+    smooth : array (n,) of bool
+        False where the basis is degenerate or the decision is not unique. The derivatives
+        are then those of the decision's basis; another basis may have others.
+    failures : tuple of SolveError
+        The cases that could not be solved, where ``on_error='record'``.
+    """
+
+    decision: np.ndarray
+    gradient: np.ndarray
+    smooth: np.ndarray
+    failures: tuple[SolveError, ...] = field(default=(), repr=False, compare=False)
+
+
+@dataclass(frozen=True)
 class Audit:
     """How far the cost of the returned decision is above l_opt.
 

@@ -167,6 +167,10 @@ CASES = {
     "give an outcome for each context": lambda: fit((np.ones(4), np.ones(3))),
     "rows, and expect to need several dozen": lambda: fit((np.ones(1), np.ones(1))),
     "method is ...; ": lambda: fit(method="mdm"),
+    "scenarios is 'all', which trains nothing, but method is ...; drop it": (
+        lambda: fit(scenarios="all", method="mmd")
+    ),
+    "plan is a ...; give what csg.plan returned": lambda: fit(plan=3),
     "takes none; leave it out, or give": lambda: fit(method="mmd", regularization=1),
     "there is no setting '...'; ...": lambda: fit(config={"hiden": (8,)}),
     "but contexts are vectors; give panels (n, W, d)": lambda: fit(network="lstm"),

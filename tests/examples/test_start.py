@@ -35,6 +35,13 @@ def test_the_newsvendor_tells_its_story_and_draws_a_picture(tmp_path):
     assert (tmp_path / "newsvendor.png").stat().st_size > 10_000
 
 
+def test_a_network_in_a_custom_loop_beats_context_free_saa(tmp_path):
+    printed = run("custom_loop", tmp_path)
+
+    learned, saa = map(float, re.findall(r"(\d+\.\d+)", printed))
+    assert learned > saa + 1
+
+
 def test_the_oracle_labels_a_thousand_pairs(tmp_path):
     printed = run("oracle", tmp_path)
 

@@ -212,6 +212,35 @@ def test_bounds_and_integers_are_as_highs_reads_them(tmp_path):
         assert v.is_continuous() == (kind.name == "kContinuous"), name
 
 
+def test_ranges_of_every_sign_and_the_first_of_several_sets_count(tmp_path):
+    kinds = [(k, r) for k in "LGE" for r in ("3.0", "-3.0")]
+    rows = [f"{kind}{place}" for place, (kind, _) in enumerate(kinds)]
+    lines = ["NAME b", "ROWS", " N OBJ", *(f" {row[0]} {row}" for row in rows)]
+    lines += ["COLUMNS", " A OBJ 1"]
+    lines += [f" {column} {row} 1" for column in "AB" for row in rows]
+    lines += ["RHS", *(f" RHS {row} 5" for row in rows), " RHS OBJ 2"]
+    end = len(lines)  # of the right-hand sides
+    lines += [
+        "RANGES",
+        *(f" RNG {r} {n}" for r, (_, n) in zip(rows, kinds, strict=True)),
+    ]
+    one = "\n".join([*lines, "ENDATA", ""])
+    lines = [*lines[:end], " OTHER L0 99", *lines[end:], " NEXT L0 9", "ENDATA", ""]
+    time = "TIME b\nPERIODS\n A OBJ P1\n B L0 P2\nENDATA\n"
+    data = stoch("INDEP DISCRETE", " RHS L0 5 P2 1.0")
+    lp = read_core(f"{write(tmp_path, one, time, data)}.cor")
+
+    model = csg.read_smps(write(tmp_path, "\n".join(lines), time, data)).model
+
+    for name, low, high in zip(
+        lp.row_names_, lp.row_lower_, lp.row_upper_, strict=True
+    ):
+        con = model.rows[name]
+        assert (pyo.value(con.lower), pyo.value(con.upper)) == (low, high), name
+    model.first_stage["A"].value = 0
+    assert pyo.value(model.objective) == lp.offset_ == -2
+
+
 def test_names_with_spaces_are_read_in_fixed_format(tmp_path):
     core = CORE.replace("    Y         ", "    Y Y       ")
     time = TIME.replace("    Y         ", "    Y Y       ")
@@ -338,6 +367,21 @@ def test_names_bounds_costs_and_senses_survive(tmp_path, section):
 
     expected = csg.Oracle(model).solve(scenarios).value
     assert solved(csg.read_smps(tmp_path / "a")) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("section", ["scenarios", "blocks"])
+def test_a_coefficient_that_vanishes_in_every_scenario_survives(tmp_path, section):
+    m = pyo.ConcreteModel()
+    m.w = pyo.Param([1, 2], mutable=True, initialize={1: 5.0, 2: 3.0})
+    m.y, m.z = pyo.Var(bounds=(0, 9)), pyo.Var(bounds=(0, 9))
+    m.need = pyo.Constraint(expr=m.w[1] * m.y + m.z >= m.w[2])
+    m.cost = pyo.Objective(expr=m.y + 2 * m.z)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
+    scenarios = np.array([[0.0, 3.0], [0.0, 4.0]])
+
+    csg.write_smps(m, scenarios, None, tmp_path / "a", section=section)
+
+    assert solved(csg.read_smps(tmp_path / "a")) == pytest.approx(7)
 
 
 def test_a_model_that_is_not_linear_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import torch
 
 import pyomo_csg as csg
 from tests.reliability.bad import grid
@@ -50,6 +51,8 @@ OF_SCENARIOS = {
     "Oracle.solve": lambda s, z: s.oracle.solve(z),
     "Oracle.loss": lambda s, z: s.oracle.loss(z, [[1.0]]),
     "Oracle.loss_gradient": lambda s, z: s.oracle.loss_gradient(z, [[1.0]]),
+    "Oracle.decision_gradient": lambda s, z: s.oracle.decision_gradient(z),
+    "csg.reduce": lambda s, z: csg.reduce(s.oracle, z),
     "Oracle.rehearse": lambda s, z: s.oracle.rehearse(z, [[1.0]]),
     "csg.extensive_form": lambda s, z: transformed(s, "extensive_form", scenarios=z),
     "TwoStageModel.to_mpisppy": lambda s, z: csg.TwoStageModel(s.model).to_mpisppy(z),
@@ -91,6 +94,9 @@ OF_WEIGHTS = {
     "Oracle.loss_gradient": lambda s, w: s.oracle.loss_gradient(
         [[[1.0], [2.0]]], [[1.0]], weights=w
     ),
+    "csg.DecisionLayer": lambda s, w: csg.DecisionLayer(s.oracle)(
+        torch.ones(1, 2, 1), w
+    ),
 }
 DECISIONS = {
     **NUMBERS,
@@ -104,6 +110,14 @@ DECISIONS = {
 CASES = [
     *grid(OF_SCENARIOS, SCENARIOS, "scenarios"),
     *grid(OF_OUTCOMES, OUTCOMES, "outcomes"),
+    *grid(
+        {"csg.TaskLoss": lambda s, w: csg.TaskLoss(s.oracle)(torch.ones(1, 1, 1), w)},
+        {
+            **OUTCOMES,
+            "to be differentiated": (ATTACHED, "outcomes require a gradient", "detach"),
+        },
+        "outcomes",
+    ),
     *grid(OF_WEIGHTS, {**WEIGHTS, **BATCH_OF_WEIGHTS}, "weights"),
     *grid(
         {

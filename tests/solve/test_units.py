@@ -116,7 +116,7 @@ def test_answers_do_not_depend_on_units_that_differ_within_a_model(kind, seed):
     ordinary = csg.Oracle(covering_model(numbers, kind, *ones))
     oracle = csg.Oracle(covering_model(numbers, kind, first, second, rows, price))
     zetas, omegas = rng.uniform(0, 5, (CASES, 3, r)), rng.uniform(0, 5, (CASES, r))
-    weights = np.array([0.2, 0.3, 0.5])
+    weights = random_weights(rng, 3)
     expected = ordinary.solve(zetas, weights)
     found = oracle.solve(zetas * rows, weights)
     assert found.value == pytest.approx(price * expected.value, rel=1e-7)

@@ -8,15 +8,17 @@ estimated conditional distribution.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.linear_model import RidgeCV
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.distributions.samplers import Forest
-from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.task import Task
 
 _LEAF = 10
@@ -74,29 +76,36 @@ def _linear_model(
     return lambda x: ridge.predict(x).reshape(len(x), -1)
 
 
-def _quantiles(weights: np.ndarray, values: np.ndarray, levels: int) -> np.ndarray:
+def _quantiles(weights: csr_array, values: np.ndarray, levels: int) -> np.ndarray:
     """Return quantiles (n, levels) of values (m,) under each row of weights (n, m)."""
     order = np.argsort(values, kind="stable")
-    below = np.cumsum(weights[:, order], axis=1)
+    by_value, ordered = weights[:, order], values[order]
+    by_value.sort_indices()
     wanted = (np.arange(levels) + 0.5) / levels
-    found = [np.searchsorted(row, wanted * row[-1]) for row in below]
-    return values[order][np.minimum(found, len(values) - 1)]
+    quantiles = np.empty((weights.shape[0], levels))
+    for i, (start, end) in enumerate(pairwise(by_value.indptr)):
+        below = np.cumsum(by_value.data[start:end])
+        found = np.searchsorted(below, wanted * below[-1])
+        quantiles[i] = ordered[by_value.indices[start + found]]
+    return quantiles
 
 
 def _conditional_ranks(
-    weights: np.ndarray, values: np.ndarray, rng: np.random.Generator
+    weights: csr_array, values: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Return the leave-one-out conditional rank in (0, 1) of each value (m,).
 
     The ranks are uniform; ties are broken at random.
     """
-    others = weights * (1 - np.eye(len(values)))
-    total = np.maximum(others.sum(axis=1), np.finfo(float).tiny)
-    less = (others * (values < values[:, None])).sum(axis=1) / total
-    same = (others * (values == values[:, None])).sum(axis=1) / total
-    jump, chance = rng.random((2, len(values)))
+    m, entries = len(values), weights.tocoo()
+    row, column = entries.coords
+    shares = np.where(row == column, 0.0, entries.data)
+    total = np.maximum(np.bincount(row, shares, m), np.finfo(float).tiny)
+    less = np.bincount(row, shares * (values[column] < values[row]), m) / total
+    same = np.bincount(row, shares * (values[column] == values[row]), m) / total
+    jump, chance = rng.random((2, m))
     order = np.lexsort([chance, less + jump * same])
-    return (np.argsort(order) + 0.5) / len(values)
+    return (np.argsort(order) + 0.5) / m
 
 
 def augment(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 _STARTS = 10
-_QUICK_STARTS, _QUICK_STEPS, _LAST_STEPS = 4, 2, 15
+_QUICK_STARTS, _QUICK_STEPS, _LAST_STEPS = 3, 2, 15
 
 
 def reduce(
@@ -52,92 +53,86 @@ def reduce(
     if count == 1:
         return (weights @ points)[None], np.ones(1)
     middle = weights @ points
-    scaled = (points - middle) / unit
-    squares = np.einsum("ij,ij->i", scaled, scaled)
-    rng = np.random.default_rng(seed)
-    centers = _starts(scaled, squares, weights, count, rng)
+    clusters = _Clusters((points - middle) / unit, weights)
+    centers = clusters.starts(count, np.random.default_rng(seed))
     if centers is None:
         return _repeated(*_merge_duplicates(points, weights), count)
     for _ in range(_QUICK_STEPS):
-        apart = _cluster_distances(scaled, squares, centers)
-        centers, _ = _centers(scaled, weights, apart.argmin(axis=1), centers)
-    apart = _cluster_distances(scaled, squares, centers)
-    nearest = apart.argmin(axis=1)
+        centers, _ = clusters.means(clusters.distances(centers).argmin(1), centers)
+    apart = clusters.distances(centers)
     best = int((apart.min(axis=1) @ weights).argmin())
-    centers, nearest = centers[best : best + 1], nearest[best : best + 1]
+    centers, nearest = centers[best : best + 1], apart[best : best + 1].argmin(axis=1)
     for _ in range(_LAST_STEPS):
-        centers, shares = _centers(scaled, weights, nearest, centers)
-        before = nearest
-        nearest = _cluster_distances(scaled, squares, centers).argmin(axis=1)
+        centers, shares = clusters.means(nearest, centers)
+        before, nearest = nearest, clusters.distances(centers).argmin(axis=1)
         if (nearest == before).all():
             break
-    centers, shares = _centers(scaled, weights, nearest, centers)
+    centers, shares = clusters.means(nearest, centers)
     found = centers[0] * unit + middle
     # Rounding may push a center out of the range of its points.
     found = np.minimum(np.maximum(found, points.min(axis=0)), points.max(axis=0))
     filled = shares[0] > 0
-    if filled.all():
-        return found, shares[0]
-    return _repeated(found[filled], shares[0][filled], count)
+    return _repeated(found[filled], shares[0][filled] / shares[0].sum(), count)
 
 
-def _starts(
-    points: np.ndarray,
-    squares: np.ndarray,
-    weights: np.ndarray,
-    count: int,
-    rng: np.random.Generator,
-) -> np.ndarray | None:
-    """Return centers (starts, K, p) by k-means++, or None if points are too few."""
-    levels = rng.random((count, _QUICK_STARTS))
-    chosen = np.searchsorted(np.cumsum(weights)[:-1], levels[0])
-    centers = [points[chosen]]
-    apart = _squared_distances(points, squares, centers[0])
-    least = 1e-20 * float(squares.max(initial=0.0))
-    for level in levels[1:]:
-        mass = np.cumsum(apart * weights, axis=1)
-        if (apart.max(axis=1) <= least).any():
-            return None
-        wanted = level * mass[:, -1]
-        chosen = np.minimum((mass <= wanted[:, None]).sum(axis=1), len(points) - 1)
-        centers.append(points[chosen])
-        apart = np.minimum(apart, _squared_distances(points, squares, centers[-1]))
-    return np.stack(centers, axis=1)
+class _Clusters:
+    """Steps of Lloyd's algorithm from several starts at once, by two products each."""
 
+    def __init__(self, points: np.ndarray, weights: np.ndarray):
+        m = len(points)
+        self._points, self._weights = points, weights
+        self._squares = np.einsum("ij,ij->i", points, points)
+        self._lifted = np.ascontiguousarray(np.hstack([points, np.ones((m, 1))]).T)
+        self._weighted = np.hstack([points, np.ones((m, 1))]) * weights[:, None]
 
-def _squared_distances(
-    points: np.ndarray, squares: np.ndarray, centers: np.ndarray
-) -> np.ndarray:
-    """Return squared distances (k, m) from centers (k, p) to points (m, p)."""
-    own = np.einsum("ij,ij->i", centers, centers)
-    apart = (-2 * centers) @ points.T
-    apart += own[:, None]
-    apart += squares
-    return np.maximum(apart, 0.0, out=apart)
+    def starts(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
+        """Return centers (starts, K, p), or None if there are fewer points.
 
+        By greedy k-means++: each center is the best of some points drawn.
+        """
+        trials = 2 + int(np.log(count))
+        levels = rng.random((count, _QUICK_STARTS, trials))
+        chosen = np.searchsorted(np.cumsum(self._weights)[:-1], levels[0, :, 0])
+        centers = [self._points[chosen]]
+        apart = self._squares + self.distances(centers[0][None])[0]
+        least, each = 1e-20 * float(self._squares.max()), np.arange(_QUICK_STARTS)
+        for level in levels[1:]:
+            mass = np.cumsum(np.maximum(apart, 0.0) * self._weights, axis=1)
+            if (apart.max(axis=1) <= least).any():
+                return None
+            wanted = level * mass[:, -1:]
+            chosen = (mass[:, None] <= wanted[..., None]).sum(axis=2)
+            tried = self._points[np.minimum(chosen, len(self._points) - 1)]
+            after = self._squares + self.distances(tried)
+            after = np.minimum(after, apart[:, None])
+            best = (after @ self._weights).argmin(axis=1)
+            centers.append(tried[each, best])
+            apart = after[each, best]
+        return np.stack(centers, axis=1)
 
-def _cluster_distances(
-    points: np.ndarray, squares: np.ndarray, centers: np.ndarray
-) -> np.ndarray:
-    """Return squared distances (starts, K, m) from centers (starts, K, p) to points."""
-    apart = _squared_distances(points, squares, centers.reshape(-1, centers.shape[2]))
-    return apart.reshape(*centers.shape[:2], len(points))
+    def distances(self, centers: np.ndarray) -> np.ndarray:
+        """Return squared distances (starts, K, m) from centers, less the points' squares."""
+        starts, count, p = centers.shape
+        squares = np.einsum("ijk,ijk->ij", centers, centers)[..., None]
+        lifted = np.concatenate([-2 * centers, squares], axis=2)
+        return (lifted.reshape(-1, p + 1) @ self._lifted).reshape(starts, count, -1)
 
+    def means(
+        self, nearest: np.ndarray, before: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean points (starts, K, p) and weights (starts, K) of the clusters.
 
-def _centers(
-    points: np.ndarray, weights: np.ndarray, nearest: np.ndarray, before: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean points (starts, K, p) and weights (starts, K) of the clusters.
-
-    A cluster without points keeps its center.
-    """
-    starts, count, _ = before.shape
-    belongs = (nearest[:, None] == np.arange(count)[:, None]) * weights
-    sizes = belongs.sum(axis=2)
-    sums = (belongs.reshape(starts * count, -1) @ points).reshape(before.shape)
-    is_filled = (sizes > 0)[..., None]
-    means = sums / np.where(is_filled, sizes[..., None], 1.0)
-    return np.where(is_filled, means, before), sizes
+        A cluster without points keeps its center.
+        """
+        starts, count, p = before.shape
+        belongs = nearest[:, None] == np.arange(count)[:, None]
+        sums = belongs.reshape(starts * count, -1).astype(float) @ self._weighted
+        sums = sums.reshape(starts, count, p + 1)
+        sizes = sums[..., -1:]
+        if sizes.all():
+            return sums[..., :-1] / sizes, sizes[..., 0]
+        means = sums[..., :-1] / np.where(sizes > 0, sizes, 1.0)
+        return np.where(sizes > 0, means, before), sizes[..., 0]
 
 
 def _repeated(
@@ -185,7 +180,7 @@ def kmeans(
     outcomes, weights = _merge_duplicates(outcomes, weights)
     if count >= len(outcomes):
         return outcomes, weights
-    from sklearn.cluster import KMeans  # deciding does without
+    from sklearn.cluster import KMeans  # reduce does without
 
     clusters = KMeans(count, n_init=_STARTS, random_state=seed)
     clusters.fit(outcomes / unit, sample_weight=weights)
@@ -227,8 +222,6 @@ def forward_selection(
     outcomes, weights = _merge_duplicates(outcomes, weights)
     if count >= len(outcomes):
         return outcomes, weights
-    from scipy.spatial.distance import cdist  # deciding does without
-
     distances = cdist(outcomes / unit, outcomes / unit)
     to_selected = np.full(len(outcomes), np.inf)
     selected: list[int] = []

@@ -18,6 +18,7 @@ from pyomo_csg.learn.distributions.features import (
     evenly_spaced,
     standard_spread,
 )
+from pyomo_csg.learn.distributions.weighted import draw_columns
 
 _TREES, _LEAF = 200, 5
 
@@ -59,28 +60,25 @@ class PooledSampler:
 
 
 class WeightedSampler:
-    """Draws outcomes by conditional weights (n, n); row i is given context i.
+    """Draws outcomes by conditional weights (n, n), dense or sparse; row i is context i's.
 
     A share ``observed`` of the draws is the row's observed outcome.
     """
 
     def __init__(
-        self, outcomes: np.ndarray, weights: np.ndarray, observed: float = 0.5
+        self,
+        outcomes: np.ndarray,
+        weights: np.ndarray | csr_array,
+        observed: float = 0.5,
     ):
         self._outcomes, self._observed = outcomes, observed
-        self._cumulative = np.cumsum(weights, axis=1)
-        self._cumulative /= self._cumulative[:, -1:]
+        self._weights = csr_array(weights)
 
     def draw(
         self, rows: np.ndarray, count: int, rng: np.random.Generator
     ) -> np.ndarray:
         """Return outcomes (B, count, p)."""
-        levels = rng.random((len(rows), count))
-        drawn = [
-            np.searchsorted(self._cumulative[row], levels[i], side="right")
-            for i, row in enumerate(rows)
-        ]
-        picked = np.minimum(drawn, self._cumulative.shape[1] - 1)
+        picked = draw_columns(self._weights[rows], count, rng)
         picked[:, : int(self._observed * count)] = rows[:, None]
         return self._outcomes[picked]
 
@@ -147,12 +145,14 @@ class Forest:
         sizes = np.maximum(np.asarray(within.sum(axis=0)).ravel(), 1)
         self._shares = (within / sizes).T
 
-    def weights(self, contexts: np.ndarray) -> np.ndarray:
+    def weights(self, contexts: np.ndarray) -> csr_array:
         """Return the weights (n, m) of the m training contexts; rows sum to 1.
 
         Entry (i, j) is the mean over trees of 1 / leaf size if j is in the leaf of i.
         """
-        return (self._leaves(contexts) @ self._shares).toarray() / len(self._trees)
+        weights = self._leaves(contexts) @ self._shares / len(self._trees)
+        weights.sort_indices()
+        return weights
 
     def _leaves(self, contexts: np.ndarray) -> csr_array:
         """Return the indicator matrix (n, leaves) of the leaves of all trees."""
@@ -168,9 +168,15 @@ class Forest:
 def forest_weights(
     contexts: np.ndarray, outcomes: np.ndarray, rows: np.ndarray, seed: int
 ) -> np.ndarray:
+    """Return :func:`sparse_forest_weights` as a dense array."""
+    return sparse_forest_weights(contexts, outcomes, rows, seed).toarray()
+
+
+def sparse_forest_weights(
+    contexts: np.ndarray, outcomes: np.ndarray, rows: np.ndarray, seed: int
+) -> csr_array:
     """Return weights (n, n) by a forest fitted to some rows; other columns are zero."""
     targets = outcomes / standard_spread(outcomes)
-    forest = Forest(contexts[rows], targets[rows], seed)
-    weights = np.zeros((len(contexts), len(contexts)))
-    weights[:, rows] = forest.weights(contexts)
-    return weights
+    found = Forest(contexts[rows], targets[rows], seed).weights(contexts)
+    n = len(contexts)
+    return csr_array((found.data, rows[found.indices], found.indptr), (n, n))

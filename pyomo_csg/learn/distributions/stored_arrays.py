@@ -43,10 +43,10 @@ class StoredArrays:
 
     def sizes(self, name: str) -> tuple[int, ...]:
         """Return a list of whole numbers from 1 up in the description."""
-        found: Any = self._description.get(name)
-        is_list = isinstance(found, list) and len(found) <= _MOST_SIZES
-        if not is_list or not all(
-            isinstance(size, int) and 1 <= size < 2**31 for size in found
+        found = self._description.get(name)
+        if not isinstance(found, list) or not (
+            len(found) <= _MOST_SIZES
+            and all(isinstance(size, int) and 1 <= size < 2**31 for size in found)
         ):
             raise damage(f"'{name}' is {found!r:.40}, not a list of sizes")
         return tuple(map(int, found))

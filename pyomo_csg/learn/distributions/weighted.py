@@ -78,11 +78,7 @@ class Weighted:
         self, contexts: np.ndarray
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Return, per context, the outcomes (k, p) with positive weights, and these (k,)."""
-        found = self.weights.weights(contexts)
-        ends = found.indptr[1:-1]
-        shares = np.split(found.data, ends)
-        rows = np.split(found.indices, ends)
-        return [self.history[some] for some in rows], [w / w.sum() for w in shares]
+        return positive_outcomes(self.weights.weights(contexts), self.history)
 
     def sample(
         self, contexts: np.ndarray, count: int, rng: np.random.Generator
@@ -172,6 +168,15 @@ def draw_others(
         return np.zeros((len(rows), count), dtype=int)
     picked = rng.integers(m - 1, size=(len(rows), count))
     return picked + (picked >= rows[:, None])
+
+
+def positive_outcomes(
+    weights: csr_array, outcomes: np.ndarray
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return, per row of weights (n, m), the outcomes (k, p) with weight, and that (k,)."""
+    ends = weights.indptr[1:-1]
+    rows, shares = np.split(weights.indices, ends), np.split(weights.data, ends)
+    return [outcomes[some] for some in rows], [w / w.sum() for w in shares]
 
 
 def draw_columns(

@@ -14,6 +14,7 @@ from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.candidates import Candidates
 from pyomo_csg.learn.selection.fits import Candidate, NetworkFit
 from pyomo_csg.learn.selection.folds import make_folds
+from pyomo_csg.learn.selection.full_distribution import compare_with_all_outcomes
 from pyomo_csg.learn.selection.plan import Plan
 from pyomo_csg.learn.selection.scoring import (
     Scoreboard,
@@ -49,18 +50,18 @@ def learn_auto(
                 board.add(candidate)
     except KeyboardInterrupt as error:
         if board.has_candidate:
-            error.best = _result(task, plan, board, None)  # type: ignore[attr-defined]
+            error.best = _result(task, plan, board)  # type: ignore[attr-defined]
         raise
     if not board.has_candidate:
         board.keep(sample_average(task))
-    return _result(task, plan, board, candidates.trusted)
+    return _result(task, plan, board, candidates)
 
 
 def _result(
-    task: Task, plan: Plan, board: Scoreboard, trusted: str | None
+    task: Task, plan: Plan, board: Scoreboard, candidates: Candidates | None = None
 ) -> MethodResult:
-    """Return the best candidate so far."""
-    winner, selection = board.select(trusted)
+    """Return the best candidate so far; ``candidates`` are there if all were fitted."""
+    winner, selection = board.select(None if candidates is None else candidates.trusted)
     selection.plan = plan.summary()
     fold = _ALL_ROWS
     with suppress(TimeUpError, KeyboardInterrupt):
@@ -72,6 +73,11 @@ def _result(
         fold = choose_fold(task, winner, plan.scored_rows)
     if fold != _ALL_ROWS:
         selection.notes = [*(selection.notes or ()), _FOLD_NETWORK]
+    if candidates is not None and candidates.has_distributions and board.candidates:
+        with suppress(TimeUpError, KeyboardInterrupt):
+            selection.all_outcomes = compare_with_all_outcomes(
+                task, candidates.distributions, board, winner.name, plan.seconds
+            )
     return MethodResult(
         winner.fits[fold].generator(task),
         selection,

@@ -80,6 +80,7 @@ class Candidates:
     """
 
     board: Scoreboard | None = None
+    has_distributions = False
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Candidates:
     ):
         self._task, self._folds, self._plan = task, folds, plan
         self._kind, self._head = kind, head
-        self._distributions = FoldDistributions(task, folds, plan.kinds)
+        self.distributions = FoldDistributions(task, folds, plan.kinds)
         self._forecasts = FoldForecasts(task, folds, head)
 
     def each(self, chooses_network: bool = True) -> Iterator[Candidate]:
@@ -102,7 +103,8 @@ class Candidates:
         if self._head is not None:
             yield from self._with_users_head()
             return
-        distributions = self._distributions
+        distributions = self.distributions
+        self.has_distributions = chooses_network
         if not chooses_network:
             distributions = FoldDistributions(self._task, self._folds, ("empirical",))
         yield from untrained_candidates(self._task, distributions)
@@ -129,9 +131,9 @@ class Candidates:
             yield self.constant()
             yield self._location_scale()
             return
-        if chooses_network and self._distributions.residual_names:
+        if chooses_network and self.distributions.residual_names:
             atoms = AtomTraining(
-                self._task, self._folds, self._plan, self._distributions
+                self._task, self._folds, self._plan, self.distributions
             )
             yield (found := atoms.train(self._best_residuals(), self._sampled()))
             if not self._task.has_integers:
@@ -200,20 +202,20 @@ class Candidates:
     @cached_property
     def _best_distribution(self) -> str:
         """The distribution whose reduction decides best; the first one without scores."""
-        return self._best_of(self._distributions.names)
+        return self._best_of(self.distributions.names)
 
     def _best_residuals(self) -> str:
         """The best of the distributions that forecast."""
-        return self._best_of(self._distributions.residual_names)
+        return self._best_of(self.distributions.residual_names)
 
     def _best_of(self, names: Sequence[str]) -> str:
         means = {} if self.board is None else self.board.means
-        found = self._distributions.by_fold[0]
+        found = self.distributions.by_fold[0]
         return min(names, key=lambda name: means.get(reduced_name(found[name]), np.inf))
 
     def _sampled(self) -> list[Sampler]:
         """Return what decisions are evaluated on in training, for each fold."""
-        return [*self._distributions.samplers(self._best_distribution)]
+        return [*self.distributions.samplers(self._best_distribution)]
 
     def _direct(
         self,

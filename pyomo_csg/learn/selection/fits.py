@@ -62,7 +62,8 @@ class GeneratorFit:
         self, task: Task, rows: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the generator's scenarios and weights."""
-        scenarios, weights = map(np.asarray, self.make(task.history.contexts[rows]))
+        found: Any = self.make(task.history.contexts[rows])
+        scenarios, weights = found
         return scenarios, weights if self.make.is_weighted else None
 
     def generator(self, task: Task) -> ScenarioGenerator:

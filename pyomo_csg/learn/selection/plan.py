@@ -15,14 +15,18 @@ from pyomo_csg.learn.task import Task
 
 DEFAULT_SECONDS = 600.0
 _MEASURING = 0.5  # seconds to measure one kind of program
-_MOST_MEASURED = 64
+_VERY_LONG = 2.0  # seconds, for one program
+_MOST_MEASURED = 1024
 _MOST_FOLDS, _SOME_FOLDS, _HOLDOUT = 5, 3, 1
-_MOST_SCORED, _MANY_SCORED, _LEAST_SCORED = 1000, 100, 24
+_MOST_SCORED, _MANY_SCORED, _LEAST_SCORED = 1000, 60, 16
 _SCORING_SHARE, _TRAINING_SHARE = 0.3, 0.6  # of the time budget
+_LONG = 4000  # rows
+_COMFORTABLE_SCORING = 25.0  # seconds for all candidates
 _COMFORTABLE = 8.0  # seconds to train a candidate; more only where programs are slow
 _ENOUGH_PROGRAMS, _MOST_PROGRAMS, _LEAST_PROGRAMS = 500, 6000, 120  # a fold
 _INTEGER_SHARE, _MOST_INTEGER, _MOST_SETS = 0.1, 600, 200
 _TRAINED = 4  # candidates, for the estimate
+_TRAINED_STAGES = "atoms", "networks on atoms", "direct"
 SOME_KINDS = ("empirical", "forest weights", "ridge", "forest", "stacked", "mixture")
 _REHEARSAL_SECONDS, _REHEARSAL_COSTS = 2.0, 64 * 256
 
@@ -49,7 +53,7 @@ class Plan:
     """How much :func:`pyomo_csg.fit` does, in counts.
 
     A fit with the same data, seed and plan gives the same policy on any machine. Print the
-    plan to read it.
+    plan to read it; ``dataclasses.replace`` changes a count.
 
     Attributes
     ----------
@@ -110,11 +114,11 @@ class Plan:
         folds = (
             f"{self.folds} folds" if self.folds > 1 else "the last fifth held out once"
         )
-        scored = f"{self.scored_rows} held-out rows ({folds})"
-        lines = [
-            f"One program with {self.scenarios} scenarios takes {took}.",
-            f"Planned{within}: every candidate is scored on {scored}.",
-        ]
+        lines = [f"One program with {self.scenarios} scenarios takes {took}."]
+        lines.append(
+            f"Planned{within}: every candidate is scored on {self.scored_rows} held-out "
+            f"rows ({folds})."
+        )
         if not self.has_gradient:
             lines.append(
                 "Decisions have no gradient in the scenarios, so networks are trained on a "
@@ -181,16 +185,22 @@ def measure_programs(task: Task) -> ProgramTimes:
 
 
 def _seconds_each(run: Callable[[int], Any]) -> float:
-    """Return the seconds that one of many cases takes."""
-    count = 1
-    best = math.inf
+    """Return the mean seconds of a case.
+
+    Programs of one kind differ, so several are timed, unless one takes very long. The first
+    call may build something, and counts only if it is the only one.
+    """
+    count, seconds, cases = 1, 0.0, 0
     while True:
         start = time.perf_counter()
         run(count)
         taken = time.perf_counter() - start
-        best = min(best, taken / count)  # the first call may build something
-        if taken > _MEASURING / 4 or count >= _MOST_MEASURED:
-            return best
+        if count == 1 and taken > _VERY_LONG:
+            return taken
+        if count > 1:
+            seconds, cases = seconds + taken, cases + count
+            if taken > _MEASURING / 4 or count >= _MOST_MEASURED:
+                return seconds / cases
         count *= 4
 
 
@@ -199,17 +209,13 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     n = len(task.history)
     budget = DEFAULT_SECONDS if seconds is None else seconds
     decision = times.solve + times.cost
-    kinds: tuple[str, ...] = KINDS
-    scored = 0
-    for kinds in (KINDS, SOME_KINDS):
-        scored = int(_SCORING_SHARE * budget / (len(kinds) + _TRAINED) / decision)
-        if scored >= min(n, _MANY_SCORED):
-            break
-    scored = max(_LEAST_SCORED, min(_MOST_SCORED, scored))
+    kinds, scored = _scoring(n, decision, budget)
     affordable = math.ceil((times.gradient or times.solve) / max(times.cost, 1e-9))
     draws = int(np.clip(affordable, 2, task.config.draws))
     each = _program_seconds(times, draws)
     folds = task.config.folds or _count_folds(n, each)
+    if n > _LONG and task.config.folds is None:
+        folds = _HOLDOUT  # of a long history, a fifth is enough to compare
     members = folds + 1
     limit = _TRAINING_SHARE * budget / _TRAINED / members / each
     comfortable = _COMFORTABLE / members / each
@@ -235,7 +241,7 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
         programs=programs if times.gradient is not None else 0,
         draws=draws,
         integer_programs=integer if task.has_integers else 0,
-        one_scenario_programs=min(4000, 6 * integer) if task.has_integers else 0,
+        one_scenario_programs=3 * integer if task.has_integers else 0,
         sets=sets,
         compared=compared,
         labels=0 if labels < min(n, _LEAST_PROGRAMS) else labels,
@@ -245,6 +251,30 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
         program_seconds=float(f"{times.solve:.2g}"),
         seconds=seconds,
     )
+
+
+def _scoring(rows: int, decision: float, budget: float) -> tuple[tuple[str, ...], int]:
+    """Return the distributions to compare, and on how many rows; a decision is timed."""
+    kinds: tuple[str, ...] = KINDS
+    if rows > _LONG or decision * _MANY_SCORED * len(kinds) > _COMFORTABLE_SCORING:
+        kinds = SOME_KINDS
+    each = decision * (len(kinds) + _TRAINED)
+    scored = max(_MANY_SCORED, int(_COMFORTABLE_SCORING / each))
+    scored = min(scored, _MOST_SCORED, int(_SCORING_SHARE * budget / each))
+    return kinds, max(_LEAST_SCORED, scored)
+
+
+def expected_seconds(plan: Plan, times: ProgramTimes) -> dict[str, float]:
+    """Return about how long the stages of a fit take, for its progress bar."""
+    members = plan.folds + 1
+    training = plan.programs * members * _program_seconds(times, plan.draws)
+    scoring = plan.scored_rows * (times.solve + times.cost)
+    seconds = {"conditional distributions": 2.0 * members, "mmd": members}
+    seconds |= {f"score {name}": scoring for name in ("mmd", "trained atoms", "direct")}
+    if training:
+        stages = ("atoms", "direct") if plan.integer_programs else _TRAINED_STAGES
+        seconds |= dict.fromkeys(stages, training)
+    return seconds
 
 
 def _program_seconds(times: ProgramTimes, draws: int) -> float:

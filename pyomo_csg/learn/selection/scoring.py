@@ -185,6 +185,20 @@ class Scoreboard:
         self._costs.append(stored["costs"])
         self._task.log.bar.best = min(self.means, key=self.means.__getitem__)
 
+    def costs_on_some(
+        self, candidate: Candidate, most: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return some places among the scored rows, and a candidate's costs (m,) there."""
+        counts = [len(rows) for rows in self._rows]
+        folds = np.repeat(np.arange(len(counts)), counts)[self._order]
+        rows = np.concatenate(self._rows)[self._order]
+        places = evenly_spaced(len(rows), most)
+        costs = [
+            observed_costs(self._task, candidate.fits[folds[i]], rows[i : i + 1])[0]
+            for i in places
+        ]
+        return places, np.array(costs)
+
     def select(self, trusted: str | None = None) -> tuple[Candidate, Selection]:
         """Return the best candidate; without scores, the first one."""
         if not self._costs:
@@ -224,7 +238,11 @@ def decide_on_rows(task: Task, fit: Fit, rows: np.ndarray) -> np.ndarray:
     if not len(rows):
         return np.empty((0, len(task.oracle.two_stage.first_stage_variables)))
     scenarios, weights = fit.scenarios(task, rows)
-    return task.solve(scenarios, weights).decision
+    if isinstance(scenarios, np.ndarray):
+        return task.solve(scenarios, weights).decision
+    # Their number differs between contexts.
+    pairs = zip(scenarios, weights or (), strict=True)
+    return np.stack([task.solve(z[None], w[None]).decision[0] for z, w in pairs])
 
 
 def costs_by_residual(

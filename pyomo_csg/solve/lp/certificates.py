@@ -53,8 +53,9 @@ _DOUBTFUL_MIDDLE = (_SURELY_ZERO + _SURELY_NONZERO) / 2
 class Certificate:
     """Duals recomputed from a solver's answer, and whether they prove it optimal.
 
-    Duals (..., columns) and (..., rows) are exactly 0 where rounding could have made them.
-    ``clear`` (...) says whether every dual is surely zero or surely nonzero.
+    Duals (..., columns) and (..., rows) are exactly 0 where rounding could have made them, and
+    where they point to a bound that the point is not at. ``clear`` (...) says whether every dual
+    is surely zero or surely nonzero, and points to the bound where the point is.
     """
 
     column_dual: np.ndarray
@@ -97,9 +98,20 @@ class _Position:
         """Return by how much each value is outside its bounds; negative inside."""
         return np.maximum(self.lower - self.point, self.point - self.upper)
 
+    def are_astray(self, dual: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """Return which places are away from the bound that their dual points to."""
+        columns = size.shape[-1] - self.row_terms.shape[-1]
+        allowed = np.abs(self.point) + size
+        allowed[..., columns:] += self.row_terms
+        return np.asarray(self._distance(dual) > _ROW_TOLERANCE * allowed)
+
+    def _distance(self, dual: np.ndarray) -> np.ndarray:
+        """Return how far each place is from its active bound."""
+        return np.abs(self.point - np.where(dual > 0, self.lower, self.upper))
+
     def gap(self, dual: np.ndarray, noise: np.ndarray, size: np.ndarray) -> np.ndarray:
         """Return the duality gap: the distances from the active bounds times the duals."""
-        away = np.abs(self.point - np.where(dual > 0, self.lower, self.upper))
+        away = self._distance(dual)
         # A dual that is mere rounding may point to a bound that does not exist.
         np.copyto(away, size, where=noise & np.isinf(away))
         away *= np.abs(dual)
@@ -128,13 +140,17 @@ class CertificateChecker:
         noticed = self._products(program.values, 1 / weight)[1]
         share = _join(np.abs(reduced_costs) / weight, np.abs(row_duals) * noticed)
         dual, noise = _join(reduced_costs, row_duals), share <= _ZERO_DUAL
-        optimal = self._is_optimal(program, x, dual, noise)
-        dual = np.where(noise, 0.0, dual)
+        position, size = self._position(program, x), self._typical_sizes(program).both
+        optimal = self._is_optimal(program, position, x, dual, noise)
+        # The costs of a scenario with a tiny weight are below HiGHS's dual tolerance: it may
+        # leave a place at the wrong bound, where the dual's sign would mislead a search.
+        astray = ~noise & position.are_astray(dual, size)
+        dual = np.where(noise | astray, 0.0, dual)
         return Certificate(
             dual[..., : self._columns],
             dual[..., self._columns :],
             optimal,
-            np.asarray(~_is_doubtful(share).any(axis=-1)),
+            np.asarray(~(_is_doubtful(share) | astray).any(axis=-1)),
         )
 
     def check_quickly(
@@ -146,7 +162,7 @@ class CertificateChecker:
         """
         dual = _join(self._reduced_costs(program, row_duals)[0], row_duals)
         noise = np.abs(dual) <= self._dual_rounding(program)
-        return self._is_optimal(program, x, dual, noise)
+        return self._is_optimal(program, self._position(program, x), x, dual, noise)
 
     def is_nearly_optimal(
         self, program: Arrays | Stack, x: np.ndarray, row_duals: np.ndarray
@@ -158,7 +174,8 @@ class CertificateChecker:
         """
         dual = _join(self._reduced_costs(program, row_duals)[0], row_duals)
         everything = np.ones(dual.shape, bool)
-        return self._is_optimal(program, x, dual, everything, _FARTHEST)
+        position = self._position(program, x)
+        return self._is_optimal(program, position, x, dual, everything, _FARTHEST)
 
     def row_activity(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
         """Return Ax for points (..., columns)."""
@@ -195,13 +212,14 @@ class CertificateChecker:
     def _is_optimal(
         self,
         program: Arrays | Stack,
+        position: _Position,
         x: np.ndarray,
         dual: np.ndarray,
         noise: np.ndarray,
         farthest: float = 1.0,
     ) -> np.ndarray:
         """Return which points are feasible and cost what their duals prove."""
-        position, sizes = self._position(program, x), self._typical_sizes(program)
+        sizes = self._typical_sizes(program)
         gap = position.gap(dual, noise, farthest * sizes.both)
         cost = np.add.reduce(np.abs(program.cost * x), axis=-1)
         # Rounding also affects points that cost nothing, such as "build nothing".

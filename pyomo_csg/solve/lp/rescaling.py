@@ -152,11 +152,15 @@ class RescaledSolver:
         With large numbers, rounding exceeds the solver's absolute tolerances, and a program
         looks infeasible or unbounded. In typical units it does not.
         """
-        if trouble.may_be_rounding:
-            origin = np.zeros(self._layout.columns)
-            for units in (self.checker.units_at_point, self.checker.typical_units):
+        if not trouble.may_be_rounding:
+            raise trouble
+        # One method is enough to doubt a clear answer, such as 'infeasible'.
+        methods = _METHODS[: None if trouble.is_unclear else 1]
+        origin = np.zeros(self._layout.columns)
+        for units in (self.checker.units_at_point, self.checker.typical_units):
+            for method in methods:
                 scales = units(arrays, origin)
-                found = self._solve_in_units(arrays, origin, scales, _METHODS[0])
+                found = self._solve_in_units(arrays, origin, scales, method)
                 if found is not None and found[1].optimal:
                     return found[:2]
         raise trouble

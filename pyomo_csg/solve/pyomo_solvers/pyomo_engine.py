@@ -15,6 +15,7 @@ from pyomo.core.expr.numvalue import value
 from pyomo_csg.solve.engine import (
     CostResult,
     Deadline,
+    DecisionResult,
     GradientResult,
     LossResult,
     SolveResult,
@@ -263,4 +264,14 @@ class PyomoEngine:
         keys: np.ndarray | None = None,
     ) -> GradientResult:
         """Gradients need HiGHS's basis; the oracle refuses them before."""
+        raise NotImplementedError
+
+    def decision_gradients(
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray,
+        slopes: np.ndarray | None = None,
+        keys: np.ndarray | None = None,
+    ) -> DecisionResult:
+        """Refused before, as :meth:`gradients`."""
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.stats import kstest, norm, spearmanr
 
 from pyomo_csg.learn.distributions import copula_forest as module
@@ -85,7 +86,7 @@ def test_quantiles_are_those_of_weighted_values():
     values = np.array([3.0, 1.0, 2.0])
     weights = np.array([[0.2, 0.5, 0.3], [1.0, 0.0, 0.0]])
 
-    found = module._quantiles(weights, values, levels=10)
+    found = module._quantiles(csr_array(weights), values, levels=10)
 
     assert found.tolist() == [[1.0] * 5 + [2.0] * 3 + [3.0] * 2, [3.0] * 10]
 
@@ -93,7 +94,9 @@ def test_quantiles_are_those_of_weighted_values():
 def test_places_are_uniform_and_tell_who_was_high():
     rng = np.random.default_rng(0)
     values = rng.normal(size=200)
-    places = module._conditional_ranks(np.full((200, 200), 1 / 200), values, rng)
+    places = module._conditional_ranks(
+        csr_array(np.full((200, 200), 1 / 200)), values, rng
+    )
 
     assert kstest(places, "uniform").statistic < 0.01
     assert places == pytest.approx(norm.cdf(values), abs=0.1)
@@ -102,7 +105,7 @@ def test_places_are_uniform_and_tell_who_was_high():
 def test_places_of_ties_fall_anywhere():
     values = np.repeat([0.0, 1.0], 50)
     places = module._conditional_ranks(
-        np.full((100, 100), 0.01), values, np.random.default_rng(0)
+        csr_array(np.full((100, 100), 0.01)), values, np.random.default_rng(0)
     )
 
     assert places[:50].max() < places[50:].min()

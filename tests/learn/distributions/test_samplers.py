@@ -13,6 +13,7 @@ from pyomo_csg.learn.distributions.samplers import (
     WeightedSampler,
     context_features,
     forest_weights,
+    sparse_forest_weights,
 )
 
 
@@ -80,6 +81,20 @@ def test_draws_have_the_frequencies_of_the_weights():
     counts = np.bincount(drawn.astype(int), minlength=6)
     assert counts[[0, 2, 5]].tolist() == [0, 0, 0]
     assert chisquare(counts[[1, 3, 4]], [2000, 1000, 1000]).pvalue > 0.01
+
+
+def test_sparse_weights_draw_as_dense_ones_do(law):
+    contexts, outcomes = law
+    rows = np.arange(0, 40, 2)
+    sparse = sparse_forest_weights(contexts, outcomes, rows, seed=0)
+    dense = forest_weights(contexts, outcomes, rows, seed=0)
+
+    assert sparse.toarray().tolist() == dense.tolist()
+    drawn = [
+        WeightedSampler(outcomes, weights).draw(rows, 9, np.random.default_rng(2))
+        for weights in (sparse, dense)
+    ]
+    assert np.array_equal(*drawn)
 
 
 def test_half_of_the_draws_is_what_did_happen():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from pyomo_csg.learn.distributions.features import (
     feature_spread,
@@ -77,7 +78,7 @@ def _boost(
     features: np.ndarray, targets: np.ndarray, units: np.ndarray, seed: int
 ) -> tuple[Trees, np.ndarray]:
     """Return boosted trees for all columns together, and the values (nodes, p) they add."""
-    from sklearn.tree import DecisionTreeRegressor  # deciding does without
+    from sklearn.tree import DecisionTreeRegressor  # not needed once it is restored
 
     rng = np.random.default_rng(seed)
     center, spread = features.mean(axis=0), feature_spread(features)
@@ -105,8 +106,6 @@ def _boost(
 
 def _group_means(groups: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
     """Return the mean (count, p) of values (m, p) over each group; 0 where it is empty."""
-    from scipy.sparse import csr_array  # deciding does without
-
     sizes = np.maximum(np.bincount(groups, minlength=count), 1)
     members = csr_array(
         (1 / sizes[groups], (groups, np.arange(len(groups)))), (count, len(groups))

@@ -38,10 +38,8 @@ def fit_forest(
     Each tree sees a bootstrap sample of ``units``, the number (m,) of each row's unit.
     All columns count alike.
     """
-    from sklearn.tree import (
-        DecisionTreeRegressor,
-        ExtraTreeRegressor,
-    )  # deciding does without
+    # Imported here, for restored forests do without scikit-learn.
+    from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
     rng = np.random.default_rng(seed)
     center, spread = features.mean(axis=0), feature_spread(features)

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
+from sklearn.cluster import KMeans
 
-from pyomo_csg.learn.distributions.reduction import forward_selection, kmeans
+from pyomo_csg.learn.distributions.reduction import forward_selection, kmeans, reduce
 
 
 def sample(seed, m=12, p=2):
@@ -151,3 +152,68 @@ def test_an_outcome_without_weight_is_not_looked_at(reduce):
     expected = reduce(outcomes[3:], weights[3:], 4)
 
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def inertia(points, weights, centers):
+    return weights @ (cdist(points, centers) ** 2).min(axis=1)
+
+
+@pytest.mark.parametrize("count", [2, 5, 20])
+@pytest.mark.parametrize("clustered", [True, False])
+def test_the_fast_reduction_is_nearly_as_good_as_scikit_learns(count, clustered):
+    ratios = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        points, weights = rng.normal(size=(300, 6)), rng.dirichlet(np.ones(300))
+        if clustered:
+            points += 6 * rng.normal(size=(count, 6))[rng.integers(count, size=300)]
+        fitted = KMeans(count, n_init=10, random_state=0).fit(
+            points, sample_weight=weights
+        )
+        centers, _ = reduce(points, weights, count, seed=seed)
+        ratios.append(inertia(points, weights, centers) / fitted.inertia_)
+    assert np.mean(ratios) < 1.05
+
+
+def test_the_fast_reduction_returns_the_means_of_its_clusters():
+    points, weights = sample(3, m=60)
+    unit = np.array([1.0, 5.0])
+
+    centers, shares = reduce(points, weights, 4, unit, seed=1)
+
+    nearest = cdist(points / unit, centers / unit).argmin(axis=1)
+    for k in range(4):
+        mine = nearest == k
+        assert shares[k] == pytest.approx(weights[mine].sum())
+        assert centers[k] == pytest.approx(weights[mine] @ points[mine] / shares[k])
+    again = reduce(points, weights, 4, unit, seed=1)
+    assert np.array_equal(centers, again[0])
+
+
+@given(seed=st.integers(0, 10_000), m=st.integers(1, 12), count=st.integers(1, 8))
+def test_the_fast_reduction_always_has_k_scenarios_with_weight(seed, m, count):
+    rng = np.random.default_rng(seed)
+    points = rng.integers(3, size=(m, 2)) * 10.0 ** rng.integers(-9, 9) + rng.normal()
+    weights = rng.dirichlet(np.ones(m)) * (rng.random(m) < 0.7)
+    weights[0] += 0.1
+
+    centers, shares = reduce(points, weights / weights.sum(), count, seed=seed)
+
+    assert centers.shape == (count, 2)
+    assert (shares > 0).all()
+    assert shares.sum() == pytest.approx(1)
+    used = points[weights > 0]
+    assert (centers >= used.min(axis=0)).all() and (centers <= used.max(axis=0)).all()
+    mean = weights @ points / weights.sum()
+    assert shares @ centers == pytest.approx(mean, rel=1e-6, abs=1e-12)
+
+
+def test_few_distinct_points_are_repeated_by_the_fast_reduction():
+    points = np.array([[2.0], [1], [2], [7]])
+
+    centers, shares = reduce(points, np.array([0.25, 0.5, 0.25, 0.0]), 3)
+
+    assert sorted(zip(centers.ravel(), shares, strict=True)) in (
+        [(1.0, 0.25), (1.0, 0.25), (2.0, 0.5)],
+        [(1.0, 0.5), (2.0, 0.25), (2.0, 0.25)],
+    )
