@@ -126,8 +126,15 @@ def test_the_same_seed_gives_the_same_policy_with_one_or_two_workers(
     one, two = fitted(method), fit(pairs, method=method, workers=2)
 
     assert np.array_equal(one.scenarios(pairs[0]), two.scenarios(pairs[0]))
-    assert one.report() == two.report()
-    assert one.learned.summary == two.learned.summary
+    reports, summaries = [], []
+    for policy in (one, two):  # what a program took is for information only
+        lines = policy.report().splitlines()
+        reports.append([line for line in lines if " takes " not in line])
+        plan = {**policy.learned.summary.get("plan", {}), "program_seconds": 0.0}
+        plan["seconds"] = 0.0
+        summaries.append({**policy.learned.summary, "plan": plan})
+    assert reports[0] == reports[1]
+    assert summaries[0] == summaries[1]
     pd.testing.assert_frame_equal(one.history, two.history, check_exact=True)
 
 
