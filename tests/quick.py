@@ -6,8 +6,9 @@ import pyomo.environ as pyo
 import pyomo_csg as csg
 from models import cvar_portfolio, newsvendor
 from pyomo_csg.baselines import standard_baselines
+from pyomo_csg.learn.candidates import candidate_list
 from pyomo_csg.learn.distributions import samplers
-from pyomo_csg.learn.selection import candidates, plan, scoring
+from pyomo_csg.learn.selection import plan, scoring
 
 METHODS = ["auto", "mmd", "static", "dynamic", "direct"]
 QUICK = csg.FitConfig(
@@ -21,10 +22,10 @@ QUICK = csg.FitConfig(
     recurrent=(6, 8),
 )
 _LENGTHS = {
-    (candidates, "_CONSTANT_STEPS"): 6,
-    (candidates, "_ATOM_STEPS"): 6,
-    (candidates, "_ATOM_DRAWS"): 4,
-    (candidates, "_CONSTANT_DRAWS"): 4,
+    (candidate_list, "_CONSTANT_STEPS"): 6,
+    (candidate_list, "_ATOM_STEPS"): 6,
+    (candidate_list, "_ATOM_DRAWS"): 4,
+    (candidate_list, "_CONSTANT_DRAWS"): 4,
     (plan, "_MOST_PROGRAMS"): 24,
     (plan, "_ENOUGH_PROGRAMS"): 24,
     (plan, "_LEAST_PROGRAMS"): 4,

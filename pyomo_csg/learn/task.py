@@ -105,7 +105,9 @@ class Task:
         self, scenarios: np.ndarray, weights: np.ndarray | None = None
     ) -> Solution:
         """Solve zeta-SAA; NaN where it was not solved. Raise TimeUpError if time is up."""
-        return self._timed(self.oracle.solve, scenarios, weights=weights)
+        found = self.oracle.solve(scenarios, weights=weights, **self._options)
+        self.log.check_time()
+        return found
 
     def cost(self, decisions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
         """Return the costs (n,) of decisions (n, s); NaN as by ``decision_costs``."""
@@ -123,9 +125,10 @@ class Task:
         weights: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return the losses (n,) of scenarios (n, K, p) on outcomes (n, p)."""
-        return self._timed(
-            self.oracle.loss, scenarios, outcomes, kind=kind, weights=weights
-        )
+        options = {**self._options, "kind": kind, "weights": weights}
+        found = self.oracle.loss(scenarios, outcomes, **options)
+        self.log.check_time()
+        return found
 
     def loss_gradient(
         self,
@@ -136,13 +139,15 @@ class Task:
     ) -> LossGradient:
         """Return losses and their gradients, by default of the task's oracle."""
         oracle = oracle or self.oracle
-        return self._timed(oracle.loss_gradient, scenarios, outcomes, weights=weights)
-
-    def _timed(self, call: Any, *arrays: Any, **options: Any) -> Any:
-        """Call the oracle within the time budget."""
-        found = call(*arrays, **options, **_OPTIONS, deadline=self.log.deadline)
+        options = {**self._options, "weights": weights}
+        found = oracle.loss_gradient(scenarios, outcomes, **options)
         self.log.check_time()
         return found
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Options of the oracle's calls, which end with the time budget."""
+        return {**_OPTIONS, "deadline": self.log.deadline}
 
     @cached_property
     def relaxed(self) -> Oracle:

@@ -232,7 +232,11 @@ def fit(
             plan=plan,
         )
         try:
-            found = trainer.run(scenarios)
+            found = (
+                trainer.choose(scenarios)
+                if isinstance(scenarios, str)
+                else trainer.learn(scenarios)
+            )
         except KeyboardInterrupt as error:
             if isinstance(best := getattr(error, "best", None), MethodResult):
                 error.best = policy(best)  # type: ignore[attr-defined]
@@ -309,10 +313,8 @@ class _Fit:
     checkpoint: Checkpoint
     plan: Plan | None
 
-    def run(self, scenarios: int | str) -> MethodResult:
-        """Return the fit, with K chosen first if ``scenarios`` is ``'auto'``."""
-        if not isinstance(scenarios, str):
-            return self._learn(scenarios)
+    def choose(self, scenarios: str) -> MethodResult:
+        """Return the fit with all outcomes, or with a K that is chosen first."""
         if scenarios == "all":
             return learn_full(self._task(1, self.settings), self.log.seconds_left)
         counts = [count for count in COUNTS if count <= len(self.history)]
@@ -321,16 +323,16 @@ class _Fit:
                 counts,
                 self.settings.seconds,
                 self.log,
-                lambda count: self._learn(count, f"K={count}"),
+                lambda count: self.learn(count, f"K={count}"),
                 self._decide,
             )
         task = self._task(counts[0], self.settings)
         chosen, tried = choose_count_untrained(task, counts, self._planned)
-        found = self._learn(chosen)
+        found = self.learn(chosen)
         found.selection.scenarios_tried = tried
         return found
 
-    def _learn(
+    def learn(
         self, count: int, part: str = "", settings: FitConfig | None = None
     ) -> MethodResult:
         """Train ``count`` scenarios; search the settings first, if none are passed.
@@ -343,7 +345,7 @@ class _Fit:
                 search_space(self.method, self.network, self.history.has_panels),
                 self.seed,
                 self.log,
-                lambda chosen, name: self._learn(count, f"{part} {name}", chosen),
+                lambda chosen, name: self.learn(count, f"{part} {name}", chosen),
             )
         task = self._task(count, settings or self.settings, part)
         kind, head = resolve_network(self.network, task)

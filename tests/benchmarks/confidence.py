@@ -7,6 +7,8 @@ the statements "sure to p" that hold.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from pyomo_csg.learn.selection.scoring import compare_candidates
@@ -56,7 +58,7 @@ def main() -> None:
     for rows in (60, 250):
         for correlation in (0.0, 0.6):
             stated, held = simulate(rows, correlation, seed=100 + rows)
-            for low, high in zip(LEVELS, LEVELS[1:], strict=False):
+            for low, high in pairwise(LEVELS):
                 some = (stated >= low) & (stated < high)
                 share = f"{held[some].mean():.0%}" if some.any() else "-"
                 print(

@@ -102,7 +102,9 @@ def test_auto_beats_the_mean_on_contexts_that_it_has_not_seen():
 
 
 def test_a_context_that_tells_nothing_costs_little(monkeypatch):
-    monkeypatch.setattr("pyomo_csg.learn.selection.candidates._CONSTANT_STEPS", 100)
+    monkeypatch.setattr(
+        "pyomo_csg.learn.candidates.candidate_list._CONSTANT_STEPS", 100
+    )
     rng = np.random.default_rng(3)
     contexts, outcomes = rng.normal(size=(150, 3)), rng.gamma(4.0, 3.0, (150, 1))
     config = csg.FitConfig(folds=2, starts=1, task_epochs=2)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.learn.distributions.features import standard_spread
-from pyomo_csg.learn.param_bounds import domain_bounds
 from pyomo_csg.stages import TwoStageModel
 
+_INSET = 1e-6  # of open bounds, in standard deviations
 _MARGIN = 0.01  # keeps centers on a bound invertible
 
 
@@ -112,6 +112,21 @@ class Omega(nn.Module):
     def project(self, outcome: Tensor) -> Tensor:
         """Return the nearest outcomes within the domains."""
         return torch.minimum(torch.maximum(outcome, self.lower), self.upper)
+
+
+def domain_bounds(
+    two_stage: TwoStageModel, spread: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds (p,) of the Params' domains; open bounds are moved inward."""
+    lower, upper = np.full(len(spread), -np.inf), np.full(len(spread), np.inf)
+    for j, param in enumerate(two_stage.uncertain_params):
+        domain = param.parent_component().domain
+        low, high, _ = domain.get_interval()
+        if low is not None:
+            lower[j] = low if low in domain else low + _INSET * spread[j]
+        if high is not None:
+            upper[j] = high if high in domain else high - _INSET * spread[j]
+    return lower, upper
 
 
 def build_omega(two_stage: TwoStageModel, outcomes: np.ndarray) -> Omega:

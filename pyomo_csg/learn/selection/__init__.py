@@ -1,1 +1,1 @@
-"""Candidates, cross-validated scores, and searches over whole fits."""
+"""The plan of a fit, its folds and scores, and searches over whole fits."""

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from pyomo_csg.learn.candidates.candidate_list import Candidates
+from pyomo_csg.learn.candidates.fits import Candidate, NetworkFit
+from pyomo_csg.learn.candidates.untrained import sample_average
 from pyomo_csg.learn.distributions.samplers import evenly_spaced
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_trust
 from pyomo_csg.learn.progress import TimeUpError
-from pyomo_csg.learn.selection.candidates import Candidates
-from pyomo_csg.learn.selection.fits import Candidate, NetworkFit
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.full_distribution import compare_with_all_outcomes
 from pyomo_csg.learn.selection.plan import Plan
@@ -21,7 +22,6 @@ from pyomo_csg.learn.selection.scoring import (
     compare_candidates,
     observed_costs,
 )
-from pyomo_csg.learn.selection.untrained import sample_average
 from pyomo_csg.learn.task import Task
 
 _FOLD_NETWORK = (

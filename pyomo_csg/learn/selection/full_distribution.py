@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from pyomo_csg.learn.candidates.fits import Candidate, GeneratorFit
+from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
+from pyomo_csg.learn.candidates.untrained import frame_of, reduced_name
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.generators.distribution_generators import FullGenerator
 from pyomo_csg.learn.progress import TimeUpError
-from pyomo_csg.learn.selection.fits import Candidate, GeneratorFit
-from pyomo_csg.learn.selection.fold_distributions import FoldDistributions
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.plan import DEFAULT_SECONDS
 from pyomo_csg.learn.selection.scoring import (
@@ -21,7 +22,6 @@ from pyomo_csg.learn.selection.scoring import (
     decide_on_rows,
     paired_difference,
 )
-from pyomo_csg.learn.selection.untrained import frame_of, reduced_name
 from pyomo_csg.learn.task import Task
 
 _KINDS = ("empirical", "neighbors", "forest weights", "ridge", "forest", "stacked")

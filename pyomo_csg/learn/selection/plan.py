@@ -110,7 +110,7 @@ class Plan:
 
     def __str__(self) -> str:
         took = f"{self.program_seconds:.2g} s"
-        within = "" if self.seconds is None else f" within {self.seconds:g} s"
+        within = "" if self.seconds is None else f" within {self.seconds:.0f} s"
         folds = (
             f"{self.folds} folds" if self.folds > 1 else "the last fifth held out once"
         )

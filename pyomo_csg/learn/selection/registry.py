@@ -10,6 +10,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from pyomo_csg.learn.candidates.fits import (
+    Candidate,
+    NetworkFit,
+    loss_net_candidates,
+    network_candidate,
+)
+from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.samplers import ObservedSampler, Sampler
 from pyomo_csg.learn.fit_result import MethodResult, Selection
@@ -32,13 +39,6 @@ from pyomo_csg.learn.methods.surrogate_diagnostics import (
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.auto import learn_auto
-from pyomo_csg.learn.selection.fits import (
-    Candidate,
-    NetworkFit,
-    loss_net_candidates,
-    network_candidate,
-)
-from pyomo_csg.learn.selection.fold_distributions import FoldDistributions
 from pyomo_csg.learn.selection.folds import holdout_folds
 from pyomo_csg.learn.selection.plan import SOME_KINDS, Plan
 from pyomo_csg.learn.selection.scoring import compare_candidates, observed_costs

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from pyomo_csg.learn.candidates.fits import Candidate
+from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
+from pyomo_csg.learn.candidates.untrained import untrained_candidates
 from pyomo_csg.learn.progress import TimeUpError
-from pyomo_csg.learn.selection.fits import Candidate
-from pyomo_csg.learn.selection.fold_distributions import FoldDistributions
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.plan import Plan
 from pyomo_csg.learn.selection.scoring import (
@@ -21,7 +22,6 @@ from pyomo_csg.learn.selection.scoring import (
     fill_unsolved,
     paired_difference,
 )
-from pyomo_csg.learn.selection.untrained import untrained_candidates
 from pyomo_csg.learn.task import Task
 
 logger = logging.getLogger(__name__)

@@ -14,6 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pyomo_csg.learn.candidates.fits import Candidate, NetworkFit
+from pyomo_csg.learn.candidates.fold_distributions import (
+    FoldDistributions,
+    ForecastHead,
+)
+from pyomo_csg.learn.candidates.starting_points import atom_costs
+from pyomo_csg.learn.candidates.untrained import frame_of
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
 from pyomo_csg.learn.distributions.reduction import reduce
@@ -26,16 +33,9 @@ from pyomo_csg.learn.generators.distribution_generators import (
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
-from pyomo_csg.learn.selection.fits import Candidate, NetworkFit
-from pyomo_csg.learn.selection.fold_distributions import (
-    FoldDistributions,
-    ForecastHead,
-)
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
 from pyomo_csg.learn.selection.scoring import best_fit
-from pyomo_csg.learn.selection.starting_points import atom_costs
-from pyomo_csg.learn.selection.untrained import frame_of
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule, sampled_rows, torch_seed
 

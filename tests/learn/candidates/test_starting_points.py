@@ -6,6 +6,11 @@ import torch
 
 import pyomo_csg as csg
 from models import newsvendor
+from pyomo_csg.learn.candidates.fits import NetworkFit
+from pyomo_csg.learn.candidates.starting_points import (
+    best_scenario_sets,
+    starting_atoms,
+)
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.samplers import ResidualSampler
 from pyomo_csg.learn.history import History
@@ -16,9 +21,7 @@ from pyomo_csg.learn.networks.task_nets import (
     LocationScaleHead,
 )
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection.fits import NetworkFit
 from pyomo_csg.learn.selection.scoring import expected_costs
-from pyomo_csg.learn.selection.starting_points import best_scenario_sets, starting_atoms
 from pyomo_csg.learn.task import Task
 from tests.zoo import ZOO, scenarios
 

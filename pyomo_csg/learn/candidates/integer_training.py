@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from pyomo_csg.learn.candidates.fits import Candidate, network_candidate
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.copula_forest import augment
 from pyomo_csg.learn.distributions.samplers import Sampler
@@ -18,7 +19,6 @@ from pyomo_csg.learn.networks.initialization import (
     replicate_scenarios,
     unconstrained_outcomes,
 )
-from pyomo_csg.learn.selection.fits import Candidate, network_candidate
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
 from pyomo_csg.learn.task import Task

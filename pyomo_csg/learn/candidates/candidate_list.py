@@ -10,6 +10,27 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from pyomo_csg.learn.candidates.atoms import AtomTraining
+from pyomo_csg.learn.candidates.fits import (
+    Candidate,
+    NetworkFit,
+    loss_net_candidates,
+    network_candidate,
+)
+from pyomo_csg.learn.candidates.fold_distributions import (
+    FoldDistributions,
+    FoldForecasts,
+)
+from pyomo_csg.learn.candidates.integer_training import IntegerTraining
+from pyomo_csg.learn.candidates.starting_points import (
+    starting_atoms,
+    starting_constants,
+)
+from pyomo_csg.learn.candidates.untrained import (
+    SAMPLE_AVERAGE,
+    reduced_name,
+    untrained_candidates,
+)
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.location_scale import scaled_residuals
 from pyomo_csg.learn.distributions.samplers import (
@@ -28,30 +49,9 @@ from pyomo_csg.learn.methods.static import (
     train_static,
 )
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
-from pyomo_csg.learn.selection.atoms import AtomTraining
-from pyomo_csg.learn.selection.fits import (
-    Candidate,
-    NetworkFit,
-    loss_net_candidates,
-    network_candidate,
-)
-from pyomo_csg.learn.selection.fold_distributions import (
-    FoldDistributions,
-    FoldForecasts,
-)
 from pyomo_csg.learn.selection.folds import Folds
-from pyomo_csg.learn.selection.integer_training import IntegerTraining
 from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
 from pyomo_csg.learn.selection.scoring import Scoreboard, best_fit
-from pyomo_csg.learn.selection.starting_points import (
-    starting_atoms,
-    starting_constants,
-)
-from pyomo_csg.learn.selection.untrained import (
-    SAMPLE_AVERAGE,
-    reduced_name,
-    untrained_candidates,
-)
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule, sampled_rows
 
@@ -120,7 +120,7 @@ class Candidates:
         yield (atoms := self._mmd_atoms("location-scale, MMD", heads))
         if self._plan.has_gradient and self._plan.programs:
             yield self._location_scale()
-        elif self._plan.labels:
+        elif self._plan.labels and not self._plan.has_gradient:
             yield from self._on_loss_nets(atoms)
 
     def _on_decision_costs(
@@ -201,7 +201,7 @@ class Candidates:
 
     @cached_property
     def _best_distribution(self) -> str:
-        """The distribution whose reduction decides best; the first one without scores."""
+        """The distribution whose reduction decides best; the last one without scores."""
         return self._best_of(self.distributions.names)
 
     def _best_residuals(self) -> str:
@@ -209,8 +209,10 @@ class Candidates:
         return self._best_of(self.distributions.residual_names)
 
     def _best_of(self, names: Sequence[str]) -> str:
-        means = {} if self.board is None else self.board.means
         found = self.distributions.by_fold[0]
+        if self.board is None or not self.has_distributions:
+            return names[-1]
+        means = self.board.means
         return min(names, key=lambda name: means.get(reduced_name(found[name]), np.inf))
 
     def _sampled(self) -> list[Sampler]:

@@ -1,0 +1,1 @@
+"""The candidates of ``'auto'``: distributions reduced to K, atoms, and trained networks."""
