@@ -29,7 +29,8 @@ def task_of(oracle, checkpoint=None, progress=False):
     checkpoint = Checkpoint(None, {}) if checkpoint is None else checkpoint
 
     def loss(zetas, outcomes, kind, weights):
-        options = {"weights": weights, "on_error": "record", "progress": False}
+        options = {"weights": weights, "on_error": "record"}
+        options |= {"progress": False, "fresh": True}
         return oracle.loss(zetas, outcomes, kind, **options)
 
     log = TrainingLog(progress)
