@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from pyomo_csg.errors import DataError, ProblemsError
 
 METHODS = ("auto", "mmd", "static", "dynamic", "direct")  # of csg.fit
+DEFAULT_SECONDS = 600.0  # of csg.fit
 MAX_SEED = 2**32 - 1  # the largest that scikit-learn accepts
 MAX_LISTED = 50  # problems in one error
 

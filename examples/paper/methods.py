@@ -141,6 +141,7 @@ class Fitting:
             workers=self._workers,
             checkpoint=checkpoint,
             progress=False,
+            seconds=None,
             callback=clock,
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyomo_csg import __version__
-from pyomo_csg.validation import METHODS
+from pyomo_csg.validation import DEFAULT_SECONDS, METHODS
 
 PROGRAM = "pyomo-csg"
 
@@ -294,7 +294,7 @@ def _add_fit(parser: Any) -> None:
         "--scenarios",
         type=_whole_or_auto,
         default=5,
-        help="a number, or auto (%(default)s)",
+        help="a number, auto or all (%(default)s)",
     )
     group.add_argument(
         "--method", choices=METHODS, default="auto", help="(%(default)s)"
@@ -327,8 +327,9 @@ def _add_fit(parser: Any) -> None:
     group.add_argument(
         "--seconds",
         type=float,
+        default=DEFAULT_SECONDS,
         metavar="S",
-        help="stop training after this time, with the best policy so far",
+        help="time budget of the fit; the best policy so far is kept (default: 600)",
     )
     group.add_argument(
         "--checkpoint", metavar="FOLDER", help="store finished stages, to resume from"
@@ -357,7 +358,7 @@ def _add_report(parser: Any) -> None:
 
 
 def _whole_or_auto(text: str) -> int | str:
-    return text if text == "auto" else int(text)
+    return text if text in ("auto", "all") else int(text)
 
 
 _whole_or_auto.__name__ = "number of scenarios"  # its name in argparse's errors

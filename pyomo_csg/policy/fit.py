@@ -36,7 +36,6 @@ from pyomo_csg.learn.selection.hyperparameter_search import (
     smallest_scenario_count,
 )
 from pyomo_csg.learn.selection.plan import (
-    DEFAULT_SECONDS,
     Plan,
     ProgramTimes,
     expected_seconds,
@@ -50,6 +49,7 @@ from pyomo_csg.learn.trainer import reproducible_torch
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.solve import Oracle
 from pyomo_csg.storage import to_json
+from pyomo_csg.validation import DEFAULT_SECONDS
 
 logger = logging.getLogger(__name__)
 

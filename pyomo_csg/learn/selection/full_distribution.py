@@ -16,13 +16,13 @@ from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.generators.distribution_generators import FullGenerator
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.folds import make_folds
-from pyomo_csg.learn.selection.plan import DEFAULT_SECONDS
 from pyomo_csg.learn.selection.scoring import (
     Scoreboard,
     decide_on_rows,
     paired_difference,
 )
 from pyomo_csg.learn.task import Task
+from pyomo_csg.validation import DEFAULT_SECONDS
 
 _KINDS = ("empirical", "neighbors", "forest weights", "ridge", "forest", "stacked")
 _FOLDS, _MOST_ROWS, _LEAST_ROWS = 3, 200, 8

@@ -12,8 +12,8 @@ import numpy as np
 
 from pyomo_csg.learn.distributions.conditional import KINDS
 from pyomo_csg.learn.task import Task
+from pyomo_csg.validation import DEFAULT_SECONDS
 
-DEFAULT_SECONDS = 600.0
 _MEASURING = 0.5  # seconds to measure one kind of program
 _VERY_LONG = 2.0  # seconds, for one program
 _MOST_MEASURED = 1024
@@ -241,7 +241,7 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
         programs=programs if times.gradient is not None else 0,
         draws=draws,
         integer_programs=integer if task.has_integers else 0,
-        one_scenario_programs=3 * integer if task.has_integers else 0,
+        one_scenario_programs=2 * integer if task.has_integers else 0,
         sets=sets,
         compared=compared,
         labels=0 if labels < min(n, _LEAST_PROGRAMS) else labels,
