@@ -221,7 +221,12 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     comfortable = _COMFORTABLE / members / each
     natural = task.config.task_epochs * min(n, _MOST_PROGRAMS)
     programs = int(
-        min(natural, _MOST_PROGRAMS, max(comfortable, _ENOUGH_PROGRAMS), limit)
+        min(
+            natural,
+            _MOST_PROGRAMS,
+            max(comfortable, min(4 * n, _ENOUGH_PROGRAMS)),
+            limit,
+        )
     )
     if programs < min(natural, _LEAST_PROGRAMS):
         programs = 0
