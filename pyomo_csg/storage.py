@@ -86,9 +86,10 @@ class FileFormat:
         self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
     ) -> bytes:
         """Return the content of a file."""
+        arrays = as_arrays(arrays)  # safetensors writes others in the wrong order
         body = {"version": self.version, "header": json.loads(to_json(header))}
         text = to_json({**body, "checksum": _checksum(body, arrays)})
-        return safetensors.numpy.save(dict(arrays), {self.name: text})
+        return safetensors.numpy.save(arrays, {self.name: text})
 
     def read(self, path: Path) -> tuple[dict[str, Any], Arrays]:
         """Return a file's header and arrays; any fault raises a StoredFileError."""

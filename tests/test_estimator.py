@@ -52,7 +52,13 @@ def test_it_is_a_face_of_fit(pairs):
 def test_it_takes_what_fit_takes_but_for_what_clones_cannot_share():
     theirs = inspect.signature(csg.fit).parameters
     mine = inspect.signature(csg.ScenarioGenerator).parameters
-    assert set(theirs) - set(mine) == {"data", "executor", "checkpoint", "callback"}
+    assert set(theirs) - set(mine) == {
+        "data",
+        "executor",
+        "checkpoint",
+        "callback",
+        "plan",
+    }
     assert set(mine) <= set(theirs)
     assert [name for name in mine if mine[name].default != theirs[name].default] == [
         "progress"

@@ -12,7 +12,10 @@ BAD = {
     "half a scenario": ({"scenarios": 2.5}, "scenarios is 2.5"),
     "true scenarios": ({"scenarios": True}, "scenarios is True"),
     "an array of scenarios": ({"scenarios": np.array([1, 2])}, "scenarios is array"),
-    "many": ({"scenarios": "many"}, "'many'; give a whole number from 1 up, or 'auto'"),
+    "many": (
+        {"scenarios": "many"},
+        "'many'; give a whole number from 1 up, 'auto' or 'all'",
+    ),
     "a misspelt method": ({"method": "statik"}, "did you mean 'static'"),
     "a method out of nowhere": ({"method": "magic"}, "give one of"),
     "a negative lambda": ({"method": "static", "regularization": -1}, "from 0 up"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 _STARTS = 10
 _QUICK_STARTS, _QUICK_STEPS, _LAST_STEPS = 3, 2, 15
@@ -222,6 +221,8 @@ def forward_selection(
     outcomes, weights = _merge_duplicates(outcomes, weights)
     if count >= len(outcomes):
         return outcomes, weights
+    from scipy.spatial.distance import cdist  # reduce does without
+
     distances = cdist(outcomes / unit, outcomes / unit)
     to_selected = np.full(len(outcomes), np.inf)
     selected: list[int] = []

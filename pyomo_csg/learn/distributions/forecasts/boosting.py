@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from pyomo_csg.learn.distributions.features import (
     feature_spread,
@@ -107,6 +106,8 @@ def _boost(
 def _group_means(groups: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
     """Return the mean (count, p) of values (m, p) over each group; 0 where it is empty."""
     sizes = np.maximum(np.bincount(groups, minlength=count), 1)
+    from scipy.sparse import csr_array
+
     members = csr_array(
         (1 / sizes[groups], (groups, np.arange(len(groups)))), (count, len(groups))
     )
