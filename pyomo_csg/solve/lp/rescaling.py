@@ -89,9 +89,9 @@ class RescaledSolver:
         failed = ~certificate.optimal | (~certificate.clear if need_clear else False)
         for i in map(int, np.flatnonzero(failed)):
             if i not in troubles:
-                found = self._corrected(stack[i], x[i], row_duals[i], certificate.of(i))
-                if found is not None and (found[1].clear or not need_clear):
-                    x[i], (columns[i], rows[i]) = found[0], found[1].duals
+                moved = self._corrected(stack[i], x[i], row_duals[i], certificate.of(i))
+                if moved is not None and (moved[1].clear or not need_clear):
+                    x[i], (columns[i], rows[i]) = moved[0], moved[1].duals
                     failed[i] = False
         for i, found in self._solve_failed(stack, x, failed, troubles).items():
             columns[i], rows[i] = found.duals
