@@ -350,6 +350,7 @@ def test_a_model_with_other_data_is_taken(saved):
         (("context_shape",), [3], "not 3 different names"),
         (("context_shape",), [-4], "not plausible"),
         (("context_shape",), [], "not plausible"),
+        (("context_shape",), [3, True], "not plausible"),
         (("history",), {}, "is damaged"),
         (("history",), {"rows": [[1, 2]], "columns": ["a"]}, "is damaged"),
         (("generator",), {}, "is damaged"),

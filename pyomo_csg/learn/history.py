@@ -221,3 +221,15 @@ def _check_rows(contexts: Columns, outcomes: Columns, problems: Problems) -> Non
             "contexts and outcomes have the same row labels in another order; align them, "
             "e.g. outcomes.loc[contexts.index]",
         )
+    elif (
+        hasattr(one, "equals")
+        and hasattr(other, "equals")
+        and not one.equals(other)
+        and not (one.is_unique and other.is_unique)
+        and set(one) & set(other)
+    ):
+        problems.add_for(
+            "data",
+            "contexts and outcomes have different row labels, and some repeat; if they pair row "
+            "by row, use .reset_index(drop=True) on both",
+        )

@@ -188,8 +188,6 @@ def work(
         except BaseException:  # its solvers may have been stopped halfway
             _thread.__dict__.get("engines", {}).pop(recipe.name, None)
             raise
-        if recipe.compiled is not None and recipe.compiled.cost_scale != 1.0:
-            result.divide_costs(recipe.compiled.cost_scale)
         return result, engine.stats.reset()
 
 

@@ -315,12 +315,6 @@ class Result(Cases):
 
     troubles: Troubles = field(default_factory=dict)
 
-    def divide_costs(self, scale: float) -> None:
-        """Return to the model's units from costs that were multiplied with ``scale``."""
-        for name in ("values", "bounds", "losses", "costs", "gradients"):
-            if getattr(self, name, None) is not None:
-                setattr(self, name, getattr(self, name) / scale)
-
     def put_many(self, cases: np.ndarray, others: Result) -> None:
         """Fill in the answers to some of the cases."""
         for name, array in self.arrays().items():

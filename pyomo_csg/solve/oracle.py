@@ -31,7 +31,6 @@ from pyomo_csg.solve.engine import (
 )
 from pyomo_csg.solve.first_stage import FirstStage
 from pyomo_csg.solve.lp.highs_program import check_options
-from pyomo_csg.solve.mip.cost_scale import scale_costs
 from pyomo_csg.solve.results import (
     Audit,
     DecisionGradient,
@@ -449,10 +448,8 @@ class Oracle:
     def _recipe(self, solver: str, options: Mapping[str, Any] | None) -> Recipe:
         width = len(self.two_stage.first_stage_variables)
         if solver == "highs":
-            self._compiled = scale_costs(compile_model(self.two_stage))
+            self._compiled = compile_model(self.two_stage)
             checked = check_options(options, basis=True)
-            if "mip_abs_gap" in checked:  # in the model's units
-                checked["mip_abs_gap"] *= self._compiled.cost_scale
             return Recipe(solver, checked, self._compiled, width=width)
         from pyomo_csg.solve.pyomo_solvers.solver_kinds import SolverKind
 

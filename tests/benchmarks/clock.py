@@ -1,20 +1,21 @@
 """Where the CPU time of a process goes, by a clock at a few doors.
 
-Every thread's own CPU time is read when it enters and leaves HiGHS, a descent of torch or
+Every thread's own CPU time is read when it enters and leaves HiGHS, a training in torch or
 scikit-learn's forests; what is entered from within another counts there alone. The rest of
 the process's CPU time is ours and the libraries' that we call besides. This is not a
 profiler: nothing else is slowed down, and a door costs less than a microsecond.
 """
 
+import sys
 import threading
 import time
 from collections import Counter
 
 import highspy
 
-from pyomo_csg.learn import trainer
-from pyomo_csg.learn.selection import folds, registry
-from pyomo_csg.solve.oracle import Oracle
+from pyomo_csg.learn.distributions.samplers import Forest
+from pyomo_csg.learn.trainer import train_ensemble
+from pyomo_csg.solve.batch import Batch
 
 _OTHER_CALLS = (
     "passModel",
@@ -31,7 +32,7 @@ _OTHER_CALLS = (
 RUN, CALLS, TORCH, FORESTS, OURS = (
     "HiGHS, run()",
     "HiGHS, other calls",
-    "torch, descents",
+    "torch, training",
     "scikit-learn, forests",
     "ours and the rest",
 )
@@ -56,10 +57,10 @@ class Clock:
         self._door(highspy.Highs, "run", RUN)
         for name in _OTHER_CALLS:
             self._door(highspy.Highs, name, CALLS)
-        self._door(trainer, "_descend", TORCH)
-        self._door(Oracle, "_run", OURS)
-        for module in (folds, registry):
-            self._door(module, "forest_weights", FORESTS)
+        self._door(Batch, "run", OURS)
+        self._doors(train_ensemble, TORCH)
+        for name in ("__init__", "weights"):
+            self._door(Forest, name, FORESTS)
         self._start = time.process_time()
         return self
 
@@ -72,6 +73,15 @@ class Clock:
             for where in (RUN, CALLS, TORCH, FORESTS)
         }
         self.seconds = {**named, OURS: self.total - sum(named.values())}
+
+    def _doors(self, function, where):
+        """Do as :meth:`_door` in every module that has imported a function by name."""
+        for module in list(sys.modules.values()):
+            if getattr(module, "__name__", "").startswith("pyomo_csg"):
+                for name in [
+                    n for n, known in vars(module).items() if known is function
+                ]:
+                    self._door(module, name, where)
 
     def _door(self, owner, name, where):
         """Let a function's own CPU time count for a place."""

@@ -12,6 +12,10 @@ import torch
 import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.distributions.samplers import (
+    WeightedSampler,
+    sparse_forest_weights,
+)
 from pyomo_csg.learn.history import read_history
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import train_dynamic
@@ -19,7 +23,8 @@ from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import GRID, train_static
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection.folds import FoldSamplers, make_folds
+from pyomo_csg.learn.selection.fits import NetworkFit
+from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.scoring import observed_costs
 from pyomo_csg.learn.task import Task
 from tests.benchmarks.clock import Clock
@@ -105,9 +110,16 @@ def starts(count=4):
     history = read_history(oracle.two_stage, cep1.sample(500, 1))
     task = Task(oracle, history, 5, FitConfig(), 0, TrainingLog())
     task.warm_up_oracle()
-    folds = make_folds(task)
+    folds = make_folds(task, 5)
     rows, held_out = folds.rows * count, folds.held_out * count
-    likely = FoldSamplers(task, folds).training * count
+    forests = [
+        WeightedSampler(
+            history.outcomes,
+            sparse_forest_weights(history.contexts, history.outcomes, mine, 0),
+        )
+        for mine in folds.rows
+    ]
+    likely = forests * count
     rngs = [np.random.default_rng(number) for number in range(len(rows))]
     bodies = [
         new_body(task, "mlp", unconstrained_outcomes(task, mine), rng)
@@ -117,7 +129,7 @@ def starts(count=4):
     direct = Direct(task, likely, regularization=0.03).train(mmd, rows, "direct")
     for name, found in {"mmd": mmd, "direct": direct}.items():
         judged = [
-            observed_costs(task, body, held)
+            observed_costs(task, NetworkFit(body, task.head), held)
             for body, held in zip(found, held_out, strict=True)
         ]
         costs = np.concatenate(judged).reshape(count, -1)

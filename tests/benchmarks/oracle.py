@@ -3,7 +3,8 @@
 Times are CPU milliseconds of this process, the two sides interleaved case by case or
 repeat by repeat. Gurobi's time is that inside its own solver, without Pyomo's part.
 
-Run: python -m tests.benchmarks.oracle [part ...]
+Run: python -m tests.benchmarks.oracle [part ...], where the parts on public instances need a
+folder: recourse=FOLDER batches=FOLDER
 """
 
 import statistics
@@ -12,13 +13,17 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
+import highspy
 import numpy as np
 
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, mnv, newsvendor, sslp
+from pyomo_csg.solve.compile.assembly import RecourseLayout, evaluate
 from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import SolveContext
+from pyomo_csg.solve.lp.highs_program import HighsProgram
 from pyomo_csg.solve.lp.recourse_costs import RecourseSolver
 from pyomo_csg.solve.pyomo_solvers.pyomo_engine import PyomoSolver
 from tests.benchmarks.clock import CALLS, OURS, RUN, Clock
@@ -219,6 +224,87 @@ def costs():
     )
 
 
+def recourse(folder="", names=("20term", "ssn"), decisions=20, outcomes=60):
+    """cost() on public instances beside a plain warm highspy loop over the same programs."""
+    heading(
+        "cost() on SMPS instances, CPU ms an evaluation, medians of 3",
+        *("instance", "evaluations", "ours", "plain loop", "ours / plain", "apart"),
+    )
+    for name in names:
+        problem = csg.read_smps(Path(folder) / name)
+        oracle = csg.Oracle(problem.model)
+        some = problem.sample(decisions * 3, seed=0).reshape(decisions, 3, -1)
+        ys = np.repeat(oracle.solve(some, progress=False).decision, outcomes, axis=0)
+        omegas = np.tile(problem.sample(outcomes, seed=1), (decisions, 1))
+        ours, plain = [], []
+        for _ in range(3):
+            fresh = csg.Oracle(problem.model)
+            seconds, answers = cpu(fresh.cost, ys, omegas, progress=False)
+            ours.append(seconds)
+            seconds, reference = plain_loop(problem.model, ys, omegas)
+            plain.append(seconds)
+        mine, other = (1e3 * statistics.median(s) / len(ys) for s in (ours, plain))
+        apart = np.abs(answers - reference).max() / max(1, np.abs(reference).max())
+        cells = f"{mine:.2f}", f"{other:.2f}", f"{mine / other:.2f}", f"{apart:.0e}"
+        row(name, len(ys), *cells)
+
+
+def plain_loop(model, ys, omegas):
+    """Return CPU seconds and costs of one warm HiGHS object whose row sides change."""
+    compiled = compile_model(csg.TwoStageModel(model))
+    layout, blocks = RecourseLayout(compiled), evaluate(compiled, omegas)
+    stack = layout.stack(blocks, layout.shift(blocks, ys))
+    solver = highspy.Highs()
+    lean = {"output_flag": False, "threads": 1, "presolve": "off"}
+    for option, value in lean.items():
+        solver.setOptionValue(option, value)
+    loader = HighsProgram(layout, SolveContext(options=lean))
+    loader.load(stack[0])
+    solver.passModel(loader.highs.getLp())
+    rows, costs = np.arange(layout.rows, dtype=np.int32), np.empty(len(ys))
+    start = time.process_time()
+    for i in range(len(ys)):
+        sides = stack.row_lower[i], stack.row_upper[i]
+        solver.changeRowsBounds(layout.rows, rows, *sides)
+        solver.run()
+        costs[i] = solver.getObjectiveValue()
+    seconds = time.process_time() - start
+    n1, first = layout.n1, compiled.first_cost
+    fixed = ys @ first.linear.constant[:n1] + first.constant.constant[0]
+    fixed = fixed + (ys * blocks.cost[:, :n1]).sum(axis=1) + blocks.constant[:, 0]
+    return seconds, costs + fixed
+
+
+def batches(folder="", n=600, sizes=(10, 60)):
+    """Our time over that in run() on LandS in small batches, and a batch's fixed cost."""
+    heading(
+        "LandS: labels in small batches, CPU us, least of 5 runs",
+        *("K", "fresh", *(f"a label, {size} at once" for size in sizes)),
+        *(f"total / run(), {size}" for size in sizes),
+        "fixed cost of a batch",
+    )
+    problem = csg.read_smps(Path(folder) / "lands_million")
+    for k, fresh in ((5, False), (5, True), (10, False), (10, True)):
+        zetas = problem.sample(n * k, seed=0).reshape(n, k, -1)
+        omegas = problem.sample(n, seed=1)
+        oracle, least = csg.Oracle(problem.model), []
+        for size in sizes:
+            clocks = []
+            for _ in range(5):
+                with Clock() as clock:
+                    for part in np.split(np.arange(n), n // size):
+                        oracle.loss(
+                            zetas[part], omegas[part], fresh=fresh, progress=False
+                        )
+                clocks.append(clock)
+            least.append(min(clocks, key=lambda clock: clock.total))
+        short, long = (c.total * s / n for c, s in zip(least, sizes, strict=True))
+        fixed = short - sizes[0] * (long - short) / (sizes[1] - sizes[0])
+        labels = (f"{1e6 * clock.total / n:.0f}" for clock in least)
+        shares = (f"{clock.total / clock.seconds[RUN]:.2f}" for clock in least)
+        row(k, "yes" if fresh else "no", *labels, *shares, f"{1e6 * fixed:.0f}")
+
+
 def compiling():
     """Compile time beside the time Pyomo takes to write the model's LP file."""
     heading(
@@ -303,10 +389,19 @@ PARTS = {
     "gurobi": against_gurobi,
     "full_mnv": full_mnv,
     "costs": costs,
+    "recourse": recourse,
+    "batches": batches,
     "compiling": compiling,
     "workers": workers,
 }
+NEED_FOLDER = ("recourse", "batches")
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or PARTS:
-        PARTS[part]()
+    for name in sys.argv[1:] or PARTS:
+        part, _, place = name.partition("=")
+        if place:
+            PARTS[part](place)
+        elif part in NEED_FOLDER:
+            print(f"\n{part} needs the SMPS instances: give {part}=FOLDER")
+        else:
+            PARTS[part]()

@@ -387,6 +387,20 @@ def test_labels_in_another_order_are_refused_and_other_labels_pair_by_position(p
     same(read_history(parts, (contexts, later)), X, Y, ("price", "rain"))
 
 
+def test_labels_that_repeat_on_one_side_only_are_refused(parts):
+    table = frame()
+    contexts, outcomes = table[["price", "rain"]], table[DEMANDS]
+    repeated = [0] * len(table)
+    for pair in (
+        (contexts.set_axis(repeated), outcomes),
+        (contexts, outcomes.set_axis(repeated)),
+    ):
+        (problem,) = refused(parts, pair)
+        assert "different row labels, and some repeat" in problem
+    both = contexts.set_axis(repeated), outcomes.set_axis(repeated)
+    same(read_history(parts, both), X, Y, ("price", "rain"))
+
+
 def test_of_many_bad_rows_the_first_few_are_shown(papers):
     demand = np.r_[np.full(15, NAN), -np.arange(1.0, 6), 1.0]
     assert refused(papers, (np.ones(21), demand)) == (

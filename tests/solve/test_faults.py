@@ -229,3 +229,18 @@ def test_no_cases_and_no_whole_workers_are_refused():
         csg.Oracle(newsvendor.build()).solve(np.ones((0, 5, 1)))
     with pytest.raises(csg.DataError, match="workers is '2'"):
         csg.Oracle(newsvendor.build(), workers="2")
+
+
+@pytest.mark.parametrize("solver", ["highs", "appsi_highs", "contrib_highs"])
+@pytest.mark.parametrize("value", ["10", True])
+def test_time_limit_that_is_no_number_is_refused(solver, value):
+    with pytest.raises(csg.DataError, match="time_limit"):
+        csg.Oracle(newsvendor.build(), solver=solver, options={"time_limit": value})
+
+
+def test_scenarios_and_outcomes_of_bools_are_refused():
+    oracle, numbers = csg.Oracle(newsvendor.build()), np.ones((2, 3, 1))
+    with pytest.raises(csg.DataError, match="scenarios: True .* is a bool"):
+        oracle.solve(numbers > 0)
+    with pytest.raises(csg.DataError, match="outcomes: True .* is a bool"):
+        oracle.loss(numbers, numbers[:, 0] > 0)

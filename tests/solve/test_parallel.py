@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -25,6 +25,15 @@ def cases():
     """Return scenarios, outcomes and their losses by one thread."""
     zetas, omegas = batch(cep1.build(), count=60)
     return zetas, omegas, csg.Oracle(cep1.build()).loss(zetas, omegas)
+
+
+def test_executor_that_was_shut_down_is_a_clear_error(cases):
+    zetas, omegas, _ = cases
+    executor = ThreadPoolExecutor(1)
+    oracle = csg.Oracle(cep1.build(), executor=executor)
+    executor.shutdown()
+    with pytest.raises(csg.CsgError, match="executor does not take tasks"):
+        oracle.loss(zetas, omegas)
 
 
 def test_two_threads(cases):

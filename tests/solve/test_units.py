@@ -95,7 +95,7 @@ def covering_model(numbers, kind, first, second, rows, price):
     return m
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(6), 20])
 @pytest.mark.parametrize("kind", ["linear", "integer"])
 def test_answers_do_not_depend_on_units_that_differ_within_a_model(kind, seed):
     rng = np.random.default_rng([seed, 7])
@@ -132,3 +132,40 @@ def test_answers_do_not_depend_on_units_that_differ_within_a_model(kind, seed):
     assert scaled.gradient[both] * rows / price == pytest.approx(
         slopes.gradient[both], rel=1e-5, abs=1e-6
     )
+
+
+@pytest.mark.parametrize("value", [1e-9, 1e9])
+def test_integer_answers_do_not_depend_on_the_values_that_params_have(value):
+    rng = np.random.default_rng(3)
+    problem = Newsvendor(*map(Fraction, (1, 3, 0.25, 0, 0.5, 30)))
+    zetas, omegas = rng.uniform(2, 25, (CASES, 3, 1)), rng.uniform(2, 25, (CASES, 1))
+    model = problem.model()
+    ordinary = csg.Oracle(model)
+    for param in csg.TwoStageModel(model).uncertain_params:
+        param.value = value
+    other = csg.Oracle(model)
+    assert (other.solve(zetas).decision == ordinary.solve(zetas).decision).all()
+    assert (other.loss(zetas, omegas) == ordinary.loss(zetas, omegas)).all()
+
+
+def cheap_or_dear(price, difference):
+    """Return two plants of which one must be built, with the dearer one better later."""
+    m = pyo.ConcreteModel()
+    m.price = pyo.Param(initialize=1e9, mutable=True)
+    m.build = pyo.Var(range(2), within=pyo.Binary)
+    m.bought = pyo.Var(bounds=(0, None))
+    m.some = pyo.Constraint(expr=m.build[0] + m.build[1] == 1)
+    m.need = pyo.Constraint(expr=m.bought >= m.build[0])
+    first = price * ((1 + difference) * m.build[1])
+    m.cost = pyo.Objective(expr=first + m.price * m.bought)
+    csg.annotate(m, first_stage_variables=m.build, uncertain_params=m.price)
+    return m
+
+
+@pytest.mark.parametrize("price", [1e-12, 1e-4, 1.0, 1e9])
+def test_dearer_integer_decision_is_no_tie_in_any_unit(price):
+    oracle = csg.Oracle(cheap_or_dear(price, 1e-6))
+    found = oracle.solve([[[price]], [[price * (1 + 2e-6)]]])
+    assert found.decision.tolist() == [[1, 0], [0, 1]]
+    losses = oracle.loss([[[price]], [[price * (1 + 2e-6)]]], [[2 * price]] * 2)
+    assert losses == pytest.approx([2 * price, price * (1 + 1e-6)], rel=1e-12)

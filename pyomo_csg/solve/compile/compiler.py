@@ -121,10 +121,6 @@ class CompiledModel:
     first_rows, recourse_rows : Rows
     first_cost, recourse_cost : Cost
         h and q; both over all columns.
-    nominal : array (p,)
-        The Params' values when the model was compiled; NaN where they have none.
-    cost_scale : float
-        The factor that costs were multiplied with.
     """
 
     sense: int
@@ -135,8 +131,6 @@ class CompiledModel:
     recourse_rows: Rows
     first_cost: Cost
     recourse_cost: Cost
-    nominal: np.ndarray
-    cost_scale: float = 1.0
 
     @cached_property
     def quadratic(self) -> bool:
@@ -215,13 +209,6 @@ class _Compiler:
             ),
             first_cost=self._cost(two_stage.first_stage_cost),
             recourse_cost=self._cost(two_stage.recourse_cost),
-            nominal=np.array(
-                [
-                    np.nan if (value := p.value) is None else value
-                    for p in two_stage.uncertain_params
-                ],
-                dtype=float,
-            ),
         )
         if compiled.quadratic and compiled.integer:
             self._problems.append(

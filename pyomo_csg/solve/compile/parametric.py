@@ -133,24 +133,12 @@ class Numbers:
         slopes: Any,
         positions: np.ndarray,
         functions: Functions,
-        factor: float = 1.0,
     ):
         self.constant = constant
         self._slopes = slopes
         self._positions = positions
         self._functions = functions
-        self._factor = factor  # of the functions
         self.certain = slopes is None and not len(functions)
-
-    def scaled(self, factor: float) -> Numbers:
-        """Return the numbers times a factor."""
-        return Numbers(
-            self.constant * factor,
-            None if self._slopes is None else self._slopes * factor,
-            self._positions,
-            self._functions,
-            self._factor * factor,
-        )
 
     def take(self, positions: np.ndarray) -> Numbers:
         """Return the numbers at some positions."""
@@ -165,7 +153,6 @@ class Numbers:
             slopes,
             order[self._positions[kept]],
             self._functions.take(kept),
-            self._factor,
         )
 
     @property
@@ -191,7 +178,7 @@ class Numbers:
             values = omega @ self._slopes
             values += self.constant
         if len(self._functions):
-            values[:, self._positions] += self._factor * self._functions.values(omega)
+            values[:, self._positions] += self._functions.values(omega)
         return values
 
     def pull_back(self, sensitivity: np.ndarray, omega: np.ndarray) -> np.ndarray:
@@ -200,7 +187,7 @@ class Numbers:
         if self._slopes is not None:
             result += sensitivity @ self._slopes.T
         if len(self._functions):
-            slopes = self._factor * self._functions.derivatives(omega)
+            slopes = self._functions.derivatives(omega)
             result += np.einsum("nf,nfp->np", sensitivity[:, self._positions], slopes)
         return result
 

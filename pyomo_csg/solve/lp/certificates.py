@@ -44,6 +44,7 @@ _SCALING_SWEEPS = 20
 # weights), nothing else bounds what they could save.
 _FARTHEST = 10.0
 
+_MOST_ACTIVE = 500  # rows; a dense system of more takes longer than solving again
 _MANY = 8  # cases from which sparse products are faster than sums of terms
 
 _DOUBTFUL_MIDDLE = (_SURELY_ZERO + _SURELY_NONZERO) / 2
@@ -67,6 +68,15 @@ class Certificate:
     def duals(self) -> tuple[np.ndarray, np.ndarray]:
         """Duals of columns and of rows."""
         return self.column_dual, self.row_dual
+
+    def of(self, case: int) -> Certificate:
+        """Return the certificate of one case."""
+        return Certificate(
+            self.column_dual[case],
+            self.row_dual[case],
+            self.optimal[case],
+            self.clear[case],
+        )
 
 
 @dataclass
@@ -184,6 +194,38 @@ class CertificateChecker:
     def is_feasible(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
         """Return which points (..., columns) satisfy all rows and bounds."""
         return self._satisfies_bounds(program, self._position(program, x))
+
+    def correction(
+        self,
+        arrays: Arrays,
+        x: np.ndarray,
+        duals: tuple[np.ndarray, np.ndarray],
+    ) -> np.ndarray | None:
+        """Return the least step (columns,) that puts a point on its active rows.
+
+        Those are rows with a dual, and rows that are violated. Columns at a bound, or with a dual,
+        stay. None where no row is active, or where too many are.
+        """
+        activity = self.row_activity(arrays, x)
+        target = np.clip(activity, arrays.row_lower, arrays.row_upper)
+        target = np.where(duals[1] > 0, arrays.row_lower, target)
+        target = np.where(duals[1] < 0, arrays.row_upper, target)
+        active = np.flatnonzero((duals[1] != 0) | (target != activity))
+        inside = (x > arrays.column_lower) & (x < arrays.column_upper)
+        free = np.flatnonzero(inside & (duals[0] == 0))
+        if not 0 < len(active) <= _MOST_ACTIVE or not len(free):
+            return None
+        if not np.isfinite(target[active]).all():
+            return None
+        sizes = self._typical_sizes(arrays)
+        row, column = sizes.rows[active], sizes.both[free]
+        matrix = np.zeros((self._rows, self._columns))
+        matrix[self._row, self._column] = arrays.values
+        matrix = matrix[np.ix_(active, free)] * column / row[:, None]
+        off = (target - activity)[active] / row
+        step = np.zeros(self._columns)
+        step[free] = column * np.linalg.lstsq(matrix, off, rcond=1e-12)[0]
+        return step
 
     def units_at_point(
         self, arrays: Arrays, x: np.ndarray

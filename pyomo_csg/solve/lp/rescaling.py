@@ -87,6 +87,12 @@ class RescaledSolver:
         certificate = self.checker.check(stack, x, row_duals)
         columns, rows = certificate.duals
         failed = ~certificate.optimal | (~certificate.clear if need_clear else False)
+        for i in map(int, np.flatnonzero(failed)):
+            if i not in troubles:
+                moved = self._corrected(stack[i], x[i], row_duals[i], certificate.of(i))
+                if moved is not None and (moved[1].clear or not need_clear):
+                    x[i], (columns[i], rows[i]) = moved[0], moved[1].duals
+                    failed[i] = False
         for i, found in self._solve_failed(stack, x, failed, troubles).items():
             columns[i], rows[i] = found.duals
         return columns, rows
@@ -107,6 +113,26 @@ class RescaledSolver:
         )
         proven[doubted] = certificate.optimal
         self._solve_failed(stack, x, ~proven, troubles)
+
+    def _corrected(
+        self,
+        arrays: Arrays,
+        x: np.ndarray,
+        row_duals: np.ndarray,
+        certificate: Certificate,
+    ) -> tuple[np.ndarray, Certificate] | None:
+        """Return a point moved onto the rows that it misses, with its certificate.
+
+        The simplex method stops within an absolute tolerance of its rows, which may be more than
+        their terms. The least correction of the columns inside their bounds is what the exact
+        basic solution differs by. None if that is not certified, or not worth the time.
+        """
+        step = self.checker.correction(arrays, x, certificate.duals)
+        if step is None:
+            return None
+        point = np.clip(x + step, arrays.column_lower, arrays.column_upper)
+        found = self.checker.check(arrays, point, row_duals)
+        return (point, found) if found.optimal else None
 
     def _solve_failed(
         self, stack: Stack, x: np.ndarray, failed: np.ndarray, troubles: Troubles

@@ -1,68 +1,48 @@
-"""Costs of integer models in units of the model's own cost.
+"""The size of a program's cost, to which the tolerances of branch-and-bound are relative.
 
-Tolerances of branch-and-bound are absolute: HiGHS's, and ours for ties. They suit a program
-whose cost terms add up to about one.
+It is measured at a point of the program itself: the cost of other scenarios, or of the Params'
+current values, may be millions of times larger.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Layout, evaluate
-from pyomo_csg.solve.compile.compiler import CompiledModel, Cost
-from pyomo_csg.solve.engine import SolveContext, SolverTrouble
-from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX
-from pyomo_csg.solve.mip.mip_program import Relaxation
+from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
+from pyomo_csg.solve.lp.natural_units import NaturalUnits
 
-_FAST = {"simplex_strategy": DUAL_SIMPLEX}
+# The slack of the cut "stay optimal on the scenarios". HiGHS's feasibility tolerance is 1e-9: with
+# less slack the optimum itself could be cut off, with more the loss would be visibly too low.
+COST_SLACK = 1e-9
+_NOTHING = 1e-12  # of a typical cost: points below cost nothing
 
 
-def scale_costs(compiled: CompiledModel) -> CompiledModel:
-    """Return an integer model whose cost terms at the Params' current values are near one.
+def cost_terms(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
+    """Return the sums of the absolute cost terms of points (..., columns)."""
+    return np.asarray(np.abs(program.cost * x).sum(axis=-1))
 
-    The factor is a power of two, so no cost is rounded. Other models stay as they are.
-    """
-    if not compiled.integer:
-        return compiled
-    size = _cost_size(compiled)
+
+def cost_size(layout: Shape, arrays: Arrays, x: np.ndarray) -> float:
+    """Return the sum of a point's absolute cost terms; a typical cost if it costs nothing."""
+    terms = float(cost_terms(arrays, x))
+    costs = np.abs(arrays.cost)
+    if terms > _NOTHING * costs.max(initial=0.0) * np.abs(x).max(initial=1.0):
+        return terms
+    typical = typical_cost(layout, arrays)
+    return terms if terms > _NOTHING * typical else typical
+
+
+def typical_cost(layout: Shape, arrays: Arrays) -> float:
+    """Return the median cost of a column's natural unit; 1 if nothing costs anything."""
+    costs = np.abs(arrays.cost * NaturalUnits(layout, arrays).columns)
+    costs = costs[(costs > 0) & np.isfinite(costs)]
+    return float(np.median(costs)) if len(costs) else 1.0
+
+
+def power_of_two_below(size: float) -> float:
+    """Return a factor that brings a size to between a half and one; 1 if there is none."""
     if not 0 < size < math.inf:
-        return compiled
-    factor = math.ldexp(1.0, -math.frexp(size)[1])
-    return replace(
-        compiled,
-        first_cost=_scaled(compiled.first_cost, factor),
-        recourse_cost=_scaled(compiled.recourse_cost, factor),
-        cost_scale=factor,
-    )
-
-
-def _scaled(cost: Cost, factor: float) -> Cost:
-    return replace(
-        cost, linear=cost.linear.scaled(factor), constant=cost.constant.scaled(factor)
-    )
-
-
-def _cost_size(compiled: CompiledModel) -> float:
-    """Return the sum of the absolute cost terms at the relaxation's optimum.
-
-    Where that is not known, return the largest cost of a column.
-    """
-    layout = Layout(compiled, 1)
-    nominal = compiled.nominal
-    blocks = evaluate(compiled, nominal[None, :])
-    if blocks.unusable().any():
-        certain = (compiled.first_cost.linear, compiled.recourse_cost.linear)
-        costs = np.concatenate([numbers.constant for numbers in certain])
-        return float(np.abs(costs[np.isfinite(costs)]).max(initial=0.0))
-    arrays = layout.arrays(blocks, np.ones(1))
-    largest = float(np.abs(arrays.cost).max(initial=0.0))
-    relaxation = Relaxation(layout, SolveContext().with_defaults(_FAST))
-    try:
-        relaxation.solve(arrays)
-        x, _ = relaxation.certified_optimum()
-    except SolverTrouble:
-        return largest
-    return float(np.abs(arrays.cost * x).sum()) or largest
+        return 1.0
+    return math.ldexp(1.0, min(1000, -math.frexp(size)[1]))

@@ -14,7 +14,8 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Arrays, Layout, Program, Stack
 from pyomo_csg.solve.engine import SolverTrouble, Troubles
 from pyomo_csg.solve.lp.highs_program import SolutionBuffer
-from pyomo_csg.solve.mip.mip_program import MipResult, Relaxation, cost_tolerance
+from pyomo_csg.solve.mip.cost_scale import COST_SLACK, cost_size
+from pyomo_csg.solve.mip.mip_program import MipResult, Relaxation
 from pyomo_csg.solve.mip.rounding import Rounder
 
 _INTEGRAL = 1e-9  # HiGHS's feasibility tolerance
@@ -67,6 +68,8 @@ class TreeResult:
     x : array, optional
         The incumbent.
     value, bound : float
+    slack : float
+        What a cost may be above the value and still count as equal.
     complete : bool
         Whether the incumbent is proven optimal within the gap.
     stopped : SolverTrouble, optional
@@ -78,6 +81,7 @@ class TreeResult:
     x: np.ndarray | None = None
     value: float = math.inf
     bound: float = math.inf
+    slack: float = 0.0
     complete: bool = True
     stopped: SolverTrouble | None = None
     solved: list[SolvedNode] = field(default_factory=list)
@@ -87,10 +91,12 @@ class TreeResult:
     def regions(self) -> list[Region]:
         """Boxes that contain all the optima."""
         # A tie within the tolerance is kept: Opt-Search chooses among all optimal decisions.
-        highest = self.value + cost_tolerance(self.value)
+        highest = self.value + self.slack
         return [region for value, region in self._candidates if value <= highest]
 
-    def add(self, arrays: Arrays, result: MipResult, region: Node) -> None:
+    def add(
+        self, layout: Layout, arrays: Arrays, result: MipResult, region: Node
+    ) -> None:
         """Record the optimum of a region, if it has any."""
         self.bound = min(self.bound, max(result.bound, region.bound))
         self.stopped = result.stopped
@@ -100,6 +106,7 @@ class TreeResult:
         self._candidates.append((value, region))
         if value < self.value:
             self.x, self.value = result.x, value
+            self.slack = COST_SLACK * cost_size(layout, arrays, result.x)
 
 
 LeafSolver = Callable[[Arrays, Node, float], MipResult]
@@ -128,7 +135,8 @@ class FirstStageTree:
         rounder: Rounder,
         gap: float = 0.0,
     ):
-        self._relaxation, self._rounder, self._gap = relaxation, rounder, gap
+        self._layout, self._relaxation = layout, relaxation
+        self._rounder, self._gap = rounder, gap
         self._checked_at_once = max(1, _MAX_ENTRIES // len(layout.index))
         self.integers = np.flatnonzero(layout.compiled.first.integer)
 
@@ -181,7 +189,7 @@ class FirstStageTree:
     ) -> TreeResult:
         result, order = TreeResult(), count()
         heap = [(root.bound, next(order), root)]
-        while heap and heap[0][0] <= self._cutoff(result.value):
+        while heap and heap[0][0] <= self._cutoff(result):
             _, _, node = heapq.heappop(heap)
             try:
                 children, spent = self._visit(arrays, node, solve_leaf, result, certify)
@@ -210,22 +218,22 @@ class FirstStageTree:
         """Return a node's children, and their cost in relaxations."""
         rounded = self._rounder.round_all(arrays, node.x) if node.may_round else None
         if rounded is not None:
-            result.add(arrays, MipResult(rounded, node.bound), node)
+            result.add(self._layout, arrays, MipResult(rounded, node.bound), node)
             return [], 0
         if node.is_fixed:
             fixed = restrict_to(arrays, self.integers, node)
-            best = solve_leaf(fixed, node, self._cutoff(result.value))
-            result.add(arrays, best, replace(node, duals=None))
+            best = solve_leaf(fixed, node, self._cutoff(result))
+            result.add(self._layout, arrays, best, replace(node, duals=None))
             return [], _LEAF_COST
         children = self._branch(arrays, node, result, certify)
         return children, sum(child.may_round for child in children)
 
-    def _cutoff(self, incumbent: float) -> float:
+    def _cutoff(self, result: TreeResult) -> float:
         """Return the bound above which a node is pruned."""
-        if incumbent == math.inf or not self._gap:
+        if result.x is None or not self._gap:
             # Ties with the incumbent are kept: Opt-Search needs all optimal decisions.
-            return incumbent + cost_tolerance(incumbent)
-        return incumbent - self._gap * abs(incumbent)
+            return result.value + result.slack
+        return result.value - self._gap * abs(result.value)
 
     def _branch(
         self, arrays: Arrays, node: Node, result: TreeResult, certify: bool

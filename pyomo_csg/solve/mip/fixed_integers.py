@@ -10,8 +10,9 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, RecourseLayout
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import SolveContext
+from pyomo_csg.solve.mip.cost_scale import COST_SLACK
 from pyomo_csg.solve.mip.first_stage_tree import Node
-from pyomo_csg.solve.mip.mip_program import MipProgram, MipResult, cost_tolerance
+from pyomo_csg.solve.mip.mip_program import MipProgram, MipResult
 
 _MANY_INTEGERS = 50
 _START_ROUNDS = 3
@@ -56,20 +57,23 @@ class CostLimit:
     ----------
     weights, least : array (outcomes,)
         The weights, and lower bounds of the weighted costs.
+    terms : array (outcomes,)
+        The sums of the absolute terms of these bounds.
     spare : float
         By how much the total may exceed the sum of those bounds.
     """
 
     weights: np.ndarray
     least: np.ndarray
+    terms: np.ndarray
     spare: float
 
     def highest(self, k: int) -> float:
         """Return the limit on one outcome's cost if all others are at their bounds."""
         if self.weights[k] <= 0:
             return math.inf
-        highest = float((self.least[k] + self.spare) / self.weights[k])
-        return highest + float(cost_tolerance(highest))
+        slack = COST_SLACK * (self.terms[k] + abs(self.spare))
+        return float((self.least[k] + self.spare + slack) / self.weights[k])
 
     def spend(self, k: int, cost: float) -> None:
         """Subtract what an outcome's recourse costs above its bound."""
@@ -143,8 +147,9 @@ class FixedIntegerSolver:
     ) -> MipResult:
         decision, n1 = node.lower, self._layout.n1
         # With the decision fixed, the relaxation separates by scenario.
-        least = (arrays.cost * node.x)[n1:].reshape(len(weights), -1).sum(axis=1)
-        limit = CostLimit(weights, least, highest - node.bound)
+        terms = (arrays.cost * node.x)[n1:].reshape(len(weights), -1)
+        least, sizes = terms.sum(axis=1), np.abs(terms).sum(axis=1)
+        limit = CostLimit(weights, least, sizes, highest - node.bound)
         recourse = self._recourse.solve(blocks, decision, limit)
         if recourse is None:
             return MipResult(None, highest)

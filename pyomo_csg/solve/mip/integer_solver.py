@@ -10,6 +10,7 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
+from pyomo_csg.solve.mip.cost_scale import cost_size
 from pyomo_csg.solve.mip.first_stage_tree import (
     FirstStageTree,
     Node,
@@ -106,7 +107,7 @@ class IntegerSolver:
         context: SolveContext,
         method: str | None = None,
     ):
-        self._compiled, self._count, self._stats = compiled, count, context.stats
+        self._compiled, self._stats = compiled, context.stats
         self._context = context = context.with_deadline()
         self._deadline = context.deadline
         self._layout = Layout(compiled, count)
@@ -141,7 +142,7 @@ class IntegerSolver:
         return self._new_search(self._plain_context)
 
     def _new_search(self, context: SolveContext) -> TieSearch:
-        return TieSearch(self._compiled, self._count, context, self._recourse)
+        return TieSearch(self._compiled, self._layout, context, self._recourse)
 
     def solve(self, blocks: Blocks, weights: np.ndarray) -> IntegerFound:
         """Return an optimum of zeta-SAA."""
@@ -184,7 +185,7 @@ class IntegerSolver:
             cases = np.array(list(faces))
             losses[cases] = self._plain_search.search_faces(
                 relaxed.stack.part(cases),
-                np.array([found[i].value for i in faces]),
+                np.array([found[i].x for i in faces]),
                 list(faces.values()),
                 blocks[cases],
                 outcomes[cases],
@@ -257,7 +258,8 @@ class IntegerSolver:
             return _integer_found(
                 arrays, tree.x, tree.bound, "tree", tree.regions, tree.stopped
             )
-        best = self._plain_program.solve_to_limit(arrays, tree.x)
+        size = cost_size(self._layout, arrays, root.x)
+        best = self._plain_program.solve_to_limit(arrays, tree.x, size=size)
         if best.x is None and best.stopped is None:
             raise SolverTrouble("infeasible")
         everywhere = Region(root.lower, root.upper)

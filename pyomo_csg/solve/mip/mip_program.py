@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,12 @@ from pyomo_csg.solve.lp.face_search import excess_cost
 from pyomo_csg.solve.lp.highs_program import HighsProgram
 from pyomo_csg.solve.lp.natural_units import NaturalUnits
 from pyomo_csg.solve.lp.rescaling import RescaledSolver
+from pyomo_csg.solve.mip.cost_scale import (
+    COST_SLACK,
+    cost_size,
+    power_of_two_below,
+    typical_cost,
+)
 
 _STATUS = highspy.HighsModelStatus
 _FEASIBLE = highspy.SolutionStatus.kSolutionStatusFeasible
@@ -27,10 +33,6 @@ _DEVEX = 1
 _RELAXED = {"presolve": "off", "simplex_dual_edge_weight_strategy": _DEVEX}
 _OPTIMAL = 1e-9  # allowed distance between a point's cost and its bound, beside the gap
 _EXACT = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "mip_feasibility_tolerance": 1e-9}
-# The slack of the cut "stay optimal on the scenarios". HiGHS's feasibility tolerance is 1e-9: with
-# less slack the optimum itself could be cut off, with more the loss would be visibly too low.
-# Costs are in units of the model's own cost (see cost_scale), so an absolute slack is relative.
-_CUT_SLACK = 1e-9
 _ROUNDING = 1e-12  # of the absolute cost terms: the rounding of their sum
 _BETTER = 1e-6  # a point this much below the "optimum" shows that it was not optimal
 
@@ -65,6 +67,9 @@ class MipResult:
 class MipProgram(HighsProgram):
     """An integer program, solved exactly unless options say otherwise.
 
+    HiGHS's tolerances are absolute. So it gets the costs of each program in a unit, a power of
+    two, in which the cost terms of its own relaxation add up to about one.
+
     Attributes
     ----------
     bound : float
@@ -75,17 +80,18 @@ class MipProgram(HighsProgram):
         super().__init__(layout, context.with_defaults(_EXACT))
         self._context, options = context, context.options
         self._checker = CertificateChecker(layout)
-        self._highest = math.inf
+        self._highest, self._factor = math.inf, 1.0
         self._units: NaturalUnits | None = None
         self.highs.cbMipInterrupt += self._interrupt
         self._gap = float(options.get("mip_rel_gap", 0.0))
-        self._absolute_gap = float(options.get("mip_abs_gap", 0.0)) + _OPTIMAL
+        self._absolute_gap = float(options.get("mip_abs_gap", 0.0))
         self.bound = -math.inf
 
     def load(self, arrays: Arrays) -> None:
         """Make HiGHS hold this program, in natural units if its own could mislead it."""
         if self._units is None:
             self._units = NaturalUnits(self.layout, arrays)
+        arrays = replace(arrays, cost=self._factor * arrays.cost)
         super().load(self._units.scaled(arrays) if self._units.is_needed else arrays)
 
     def point(self) -> np.ndarray:
@@ -112,11 +118,15 @@ class MipProgram(HighsProgram):
         arrays: Arrays,
         start: np.ndarray | None = None,
         highest: float = math.inf,
+        size: float | None = None,
     ) -> MipResult:
-        """Solve as :meth:`minimize`; if a limit stops HiGHS, return the incumbent."""
-        self._highest = highest - arrays.offset  # see _interrupt
-        self.bound = -math.inf
+        """Solve as :meth:`minimize`; if a limit stops HiGHS, return the incumbent.
+
+        ``size`` is that of the relaxation's cost terms, where it is known.
+        """
+        self.bound, self._highest = -math.inf, highest - arrays.offset
         try:
+            self._set_unit(arrays, size)
             if not self.solve_if_feasible(arrays, start=self._start(arrays, start)):
                 return MipResult(None, highest)
         except SolverTrouble as trouble:
@@ -130,6 +140,26 @@ class MipProgram(HighsProgram):
         self._check_gap(float(arrays.cost @ x))
         return MipResult(x, self.bound + arrays.offset)
 
+    def _set_unit(self, arrays: Arrays, size: float | None) -> None:
+        """Choose the unit of the costs that HiGHS gets."""
+        size = self._cost_size(arrays) if size is None else size
+        self._factor = power_of_two_below(size)
+        if self._absolute_gap:
+            gap = self._factor * self._absolute_gap
+            self.highs.setOptionValue("mip_abs_gap", gap)
+
+    def _cost_size(self, arrays: Arrays) -> float:
+        """Return the sum of the relaxation's absolute cost terms."""
+        if not self._is_mip:
+            return float(np.abs(arrays.cost).max(initial=0.0))
+        try:
+            if self._relaxation.solve_if_feasible(arrays):
+                return cost_size(self.layout, arrays, self._relaxation.point())
+        except SolverTrouble as trouble:
+            if trouble.is_limit:
+                raise
+        return typical_cost(self.layout, arrays)
+
     def _start(self, arrays: Arrays, start: np.ndarray | None) -> np.ndarray | None:
         """Return a start in the units of the program that HiGHS holds."""
         if start is None:
@@ -142,6 +172,7 @@ class MipProgram(HighsProgram):
         """Raise a SolverTrouble if the bound does not prove the value optimal."""
         size = max(abs(value), abs(self.bound))
         allowed = (self._gap + _OPTIMAL) * size + self._absolute_gap
+        allowed += _OPTIMAL / self._factor
         if not abs(value - self.bound) <= allowed:
             raise SolverTrouble(
                 "not optimal",
@@ -163,10 +194,11 @@ class MipProgram(HighsProgram):
         self._stop = thread_stop_event()
         status = super()._run()
         if self._is_mip:
-            self.bound = self.highs.getInfo().mip_dual_bound
+            bound = self.highs.getInfo().mip_dual_bound
         else:
             optimal = status == _STATUS.kOptimal
-            self.bound = self.highs.getObjectiveValue() if optimal else -math.inf
+            bound = self.highs.getObjectiveValue() if optimal else -math.inf
+        self.bound = bound / self._factor
         if status == _STATUS.kInterrupt and self.bound > self._highest:
             return _STATUS.kInfeasible
         return status
@@ -175,7 +207,7 @@ class MipProgram(HighsProgram):
         """Stop HiGHS when its bound exceeds the highest cost, or on Ctrl-C."""
         # HiGHS has no option for the former. It keeps the answer from one event, and one run,
         # to the next, so "go on" must be said, too.
-        above = event.data_out.mip_dual_bound > self._highest
+        above = event.data_out.mip_dual_bound / self._factor > self._highest
         event.interrupt(above or self._stop.is_set())
 
     def _polish(self, arrays: Arrays, x: np.ndarray) -> np.ndarray:
@@ -204,27 +236,29 @@ class MipProgram(HighsProgram):
         return Relaxation(self.layout, self._context)
 
 
-def cost_tolerance(value: Any) -> Any:
-    """Return by how much costs (...) may exceed values and still count as equal."""
-    return _CUT_SLACK * np.maximum(1.0, np.abs(value))
+def cut_violation(
+    saa: Arrays | Stack, x: np.ndarray, value: Any, size: Any
+) -> np.ndarray:
+    """Return by how much points (...) of zeta-SAA violate the cut; 0 within rounding.
 
-
-def cut_violation(saa: Arrays | Stack, x: np.ndarray, value: Any) -> np.ndarray:
-    """Return by how much points (...) of zeta-SAA violate the cut; 0 within rounding."""
+    ``size`` is that of the cost terms at the optimum.
+    """
     # Twice: the cut has its slack, and the solver's rows have their tolerance.
-    return excess_cost(saa, x, value, 2 * cost_tolerance(value), _ROUNDING)
+    return excess_cost(saa, x, value, 2 * COST_SLACK * size, _ROUNDING)
 
 
-def check_cut(saa: Arrays, x: np.ndarray, value: float, gap: float = 0.0) -> None:
+def check_cut(
+    saa: Arrays, x: np.ndarray, value: float, size: float, gap: float = 0.0
+) -> None:
     """Raise a SolverTrouble if a point violates the cut, or is better than the optimum."""
-    over = float(cut_violation(saa, x, value))
+    over = float(cut_violation(saa, x, value, size))
     if over:
         raise SolverTrouble(
             "cut broken",
             f"the point found costs {over:.3g} more than the optimum {value:.9g}",
         )
     under = value - float(saa.cost @ x) - saa.offset
-    if under > (gap + _BETTER) * max(1.0, abs(value)):
+    if under > (gap + _BETTER) * size:
         raise SolverTrouble(
             "not optimal",
             f"a point costs {under:.3g} less than the optimum found, {value:.9g}",

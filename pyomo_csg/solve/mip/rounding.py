@@ -8,7 +8,7 @@ import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
 from pyomo_csg.solve.lp.certificates import CertificateChecker
-from pyomo_csg.solve.mip.mip_program import cost_tolerance
+from pyomo_csg.solve.mip.cost_scale import COST_SLACK, cost_terms
 
 _FEASIBILITY = 2e-9  # HiGHS's tolerance of 1e-9, and as much for rounding
 
@@ -143,8 +143,7 @@ def _cost(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
 
 def _highest_cost(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
     """Return the cost (...), without offset, that still counts as that of ``x``."""
-    cost = _cost(program, x)
-    return cost + cost_tolerance(cost + program.offset)
+    return np.asarray(_cost(program, x) + COST_SLACK * cost_terms(program, x))
 
 
 def _up(x: np.ndarray) -> np.ndarray:

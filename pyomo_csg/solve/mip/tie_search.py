@@ -8,11 +8,17 @@ from functools import cached_property
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Stack
+from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, SolverTrouble
 from pyomo_csg.solve.lp.face_search import SearchLayout, restrict_to_face
 from pyomo_csg.solve.lp.highs_program import SolutionBuffer
+from pyomo_csg.solve.mip.cost_scale import (
+    COST_SLACK,
+    cost_size,
+    cost_terms,
+    power_of_two_below,
+)
 from pyomo_csg.solve.mip.first_stage_tree import Region, restrict_each, restrict_to
 from pyomo_csg.solve.mip.fixed_integers import ScenarioRecourse
 from pyomo_csg.solve.mip.mip_program import (
@@ -20,7 +26,6 @@ from pyomo_csg.solve.mip.mip_program import (
     MipProgram,
     Relaxation,
     check_cut,
-    cost_tolerance,
     cut_violation,
 )
 from pyomo_csg.solve.mip.rounding import Rounder
@@ -32,6 +37,7 @@ class _Case:
 
     found: Found
     saa: Arrays
+    size: float  # of zeta-SAA's cost terms at its optimum
     outcome: Blocks
     arrays: Arrays
     best: float = math.inf
@@ -50,7 +56,7 @@ class TieSearch:
     def __init__(
         self,
         compiled: CompiledModel,
-        count: int,
+        layout: Layout,
         context: SolveContext,
         recourse: ScenarioRecourse,
     ):
@@ -58,7 +64,8 @@ class TieSearch:
         self._stats, self._deadline = context.stats, context.deadline
         self._gap = float(context.options.get("mip_rel_gap", 0.0))
         self._integers = np.flatnonzero(compiled.first.integer)
-        self._layout = SearchLayout(compiled, count)
+        self._layout = SearchLayout(compiled, layout.blocks)
+        self._saa_layout = layout
 
     @cached_property
     def _rounder(self) -> Rounder:
@@ -86,7 +93,8 @@ class TieSearch:
     ) -> float:
         """Return l_opt, where all optima of zeta-SAA lie in the regions."""
         arrays = self._layout.search_arrays(blocks, outcome)
-        case = _Case(found, saa, outcome, arrays)
+        size = cost_size(self._saa_layout, saa, found.x)
+        case = _Case(found, saa, size, outcome, arrays)
         for region in regions:
             case.best = min(case.best, self._search_region(case, region))
         if case.best == math.inf:
@@ -96,7 +104,7 @@ class TieSearch:
     def search_faces(
         self,
         saa: Stack,
-        values: np.ndarray,
+        optima: np.ndarray,
         regions: list[Region],
         blocks: Blocks,
         outcomes: Blocks,
@@ -104,7 +112,8 @@ class TieSearch:
         """Return l_opt (n,) of cases whose optima lie on the face of one region each.
 
         Everything but HiGHS runs on all cases at once. NaN where rounding does not give the
-        answer: :meth:`search` does. Blocks have two leading axes; values (n,) are zeta-SAA's.
+        answer: :meth:`search` does. Blocks have two leading axes; optima (n, columns) are
+        zeta-SAA's.
         """
         columns, rows = zip(*(region.duals or () for region in regions), strict=True)
         stack = self._layout.search_stack(blocks, outcomes)
@@ -122,7 +131,8 @@ class TieSearch:
         self._face_program.rescaled.repair(stack, points, row_duals, buffer.troubles)
         rounded, is_good = self._rounder.find_integer_points(stack, points)
         scenarios = rounded[:, : self._layout.scenario_columns]
-        is_good &= cut_violation(saa, scenarios, values) == 0
+        values, sizes = saa.values_of(optima), cost_terms(saa, optima)
+        is_good &= cut_violation(saa, scenarios, values, sizes) == 0
         self._stats.relaxed += int(is_good.sum())
         return np.where(is_good, stack.values_of(rounded), np.nan)
 
@@ -142,23 +152,25 @@ class TieSearch:
             return self._search_with_cut(case, Region(region.lower, region.upper))
         x, _ = self._face_program.certified_optimum()
         bound = arrays.value(x)
-        if _meets(bound, case.best):
+        near = COST_SLACK * float(cost_terms(arrays, x))
+        if bound >= case.best - near:
             return case.best
         rounded = self._rounder.find_integer_point(arrays, x)
         if rounded is not None and not cut_violation(
-            case.saa, rounded[: len(case.saa.cost)], case.found.value
+            case.saa, rounded[: len(case.saa.cost)], case.found.value, case.size
         ):
             self._stats.relaxed += 1
             return arrays.value(rounded)
         self._use_known_decision(case)
-        return case.best if _meets(bound, case.best) else None
+        return case.best if bound >= case.best - near else None
 
     def _search_with_cut(self, case: _Case, region: Region) -> float:
         """Return the least cost of the region's points that satisfy the cut."""
         self._use_known_decision(case)
         value, saa = case.found.value, case.saa
-        limit = value + cost_tolerance(value) - saa.offset
-        arrays = self._cut_layout.add_cut(case.arrays, saa.cost, limit)
+        limit = value + COST_SLACK * case.size - saa.offset
+        unit = power_of_two_below(case.size)  # HiGHS's tolerance is absolute
+        arrays = self._cut_layout.add_cut(case.arrays, unit * saa.cost, unit * limit)
         arrays = restrict_to(arrays, self._integers, region)
         if region.duals is not None:
             arrays = restrict_to_face(arrays, region.duals)
@@ -166,7 +178,7 @@ class TieSearch:
         x = self._cut_program.minimize(arrays, start)
         if x is None:
             return math.inf
-        check_cut(saa, x[: len(saa.cost)], value, self._gap)
+        check_cut(saa, x[: len(saa.cost)], value, case.size, self._gap)
         return arrays.value(x)
 
     def _use_known_decision(self, case: _Case) -> None:
@@ -193,8 +205,3 @@ class TieSearch:
         return bool(
             (region.lower <= integers).all() and (integers <= region.upper).all()
         )
-
-
-def _meets(bound: float, cost: float) -> bool:
-    """Whether a lower bound proves that nothing is better than a known cost."""
-    return cost < math.inf and bound >= cost - cost_tolerance(cost)

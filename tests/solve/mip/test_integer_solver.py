@@ -13,6 +13,7 @@ from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Stats
 from pyomo_csg.solve.lp.face_search import SearchLayout
 from pyomo_csg.solve.mip import integer_solver
+from pyomo_csg.solve.mip.cost_scale import cost_size
 from pyomo_csg.solve.mip.first_stage_tree import FirstStageTree
 from pyomo_csg.solve.mip.fixed_integers import CostLimit, ScenarioRecourse
 from pyomo_csg.solve.mip.integer_solver import IntegerSolver
@@ -20,7 +21,6 @@ from pyomo_csg.solve.mip.mip_program import (
     CutLayout,
     MipProgram,
     check_cut,
-    cost_tolerance,
 )
 from pyomo_csg.solve.mip.rounding import Rounder
 from tests import zoo
@@ -245,7 +245,7 @@ def test_program_stopped_above_a_cost_can_be_solved_again():
     assert program.minimize(arrays, highest=value - 50) is None
     again = program.minimize(arrays)
     assert arrays.cost @ again + arrays.offset == pytest.approx(value, rel=1e-9)
-    kept = program.minimize(arrays, highest=value + cost_tolerance(value))
+    kept = program.minimize(arrays, highest=value + 1e-9 * abs(value))
     assert arrays.cost @ kept + arrays.offset == pytest.approx(value, rel=1e-9)
 
 
@@ -256,9 +256,11 @@ def test_recourse_search_stops_above_a_cost_limit(weights):
     blocks, decision = evaluate(compiled, sslp.scenarios(2, 8)), np.array([1.0, 1, 0])
     costs = recourse.solve(blocks, decision).bound
     weights, least = np.array(weights), weights * (costs - 3.0)
+    terms = np.abs(least)
     over = float(weights @ costs - least.sum())
     for spare, is_found in ((over + 1e-6, True), (over - 1e-3, False)):
-        found = recourse.solve(blocks, decision, CostLimit(weights, least, spare))
+        limit = CostLimit(weights, least, terms, spare)
+        found = recourse.solve(blocks, decision, limit)
         assert (found is not None) == is_found
     assert recourse.solve(blocks, decision).bound == pytest.approx(costs)
 
@@ -424,12 +426,14 @@ def test_value_is_the_cost_of_an_integral_point():
 def test_point_that_violates_the_cut_is_an_error():
     solver = Solver(zoo.integers(), 2)
     value = solver.solve([[7.3, 5.1], [2.2, 8.7]])
-    arrays = Layout(solver.compiled, 2).arrays(solver.blocks, solver.weights)
-    check_cut(arrays, solver.found.x, value)
+    layout = Layout(solver.compiled, 2)
+    arrays = layout.arrays(solver.blocks, solver.weights)
+    size = cost_size(layout, arrays, solver.found.x)
+    check_cut(arrays, solver.found.x, value, size)
     with pytest.raises(SolverTrouble, match="cut broken"):
-        check_cut(arrays, solver.found.x, value - 1e-6)
+        check_cut(arrays, solver.found.x, value - 1e-6, size)
     with pytest.raises(SolverTrouble, match="not optimal"):
-        check_cut(arrays, solver.found.x, value + 1e-3)
+        check_cut(arrays, solver.found.x, value + 1e-3, size)
 
 
 def test_cut_is_one_more_row_over_the_scenario_columns():
@@ -447,7 +451,6 @@ def test_cut_is_one_more_row_over_the_scenario_columns():
     assert (dense[-1, len(saa.cost) :] == 0).all()
     assert cut.row_upper[-1] == 7.0
     assert layout.rows == base.rows + 1
-    assert cost_tolerance(1000.0) == pytest.approx(1e-6)
 
 
 def test_tree_stopped_by_a_limit_gives_no_loss(monkeypatch):
