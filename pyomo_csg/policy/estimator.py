@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from pyomo_csg.decisions.decision import Decision
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.policy.fit import fit
+from pyomo_csg.validation import DEFAULT_SECONDS
 
 
 class ScenarioGenerator(BaseEstimator):
@@ -69,7 +70,7 @@ class ScenarioGenerator(BaseEstimator):
         solver: str = "highs",
         workers: int = 1,
         progress: bool = False,
-        seconds: float | None = None,
+        seconds: float | None = DEFAULT_SECONDS,
         options: Mapping[str, Any] | None = None,
     ):
         self.model = model

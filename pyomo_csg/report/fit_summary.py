@@ -85,7 +85,7 @@ def _all_outcomes_lines(found: Mapping[str, Any] | None) -> list[str]:
     cost, error = _format(found["cost"]), _format(found["standard_error"])
     return [
         _line("all outcomes", f"{cost} +- {error} more, on {found['rows']} rows"),
-        f"    of '{found['distribution']}'; a decision then takes {found['seconds']:g} s",
+        f"    of '{found['distribution']}'",
     ]
 
 

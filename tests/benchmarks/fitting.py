@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import torch
+from pyomo_csg.learn.selection.fits import NetworkFit
 
 import pyomo_csg as csg
 from models import cep1
@@ -23,7 +24,6 @@ from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import GRID, train_static
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection.fits import NetworkFit
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.scoring import observed_costs
 from pyomo_csg.learn.task import Task

@@ -76,7 +76,7 @@ def _result(
     if candidates is not None and candidates.has_distributions and board.candidates:
         with suppress(TimeUpError, KeyboardInterrupt):
             selection.all_outcomes = compare_with_all_outcomes(
-                task, candidates.distributions, board, winner.name, plan.seconds
+                task, candidates.distributions, board, winner.name, plan
             )
     return MethodResult(
         winner.fits[fold].generator(task),

@@ -16,6 +16,7 @@ from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.generators.distribution_generators import FullGenerator
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.folds import make_folds
+from pyomo_csg.learn.selection.plan import Plan
 from pyomo_csg.learn.selection.scoring import (
     Scoreboard,
     decide_on_rows,
@@ -25,7 +26,7 @@ from pyomo_csg.learn.task import Task
 from pyomo_csg.validation import DEFAULT_SECONDS
 
 _KINDS = ("empirical", "neighbors", "forest weights", "ridge", "forest", "stacked")
-_FOLDS, _MOST_ROWS, _LEAST_ROWS = 3, 200, 8
+_FOLDS, _MOST_ROWS, _LEAST_ROWS, _MOST_COMPARED = 3, 200, 8, 60
 _SHARE, _REPORT_SHARE = 0.6, 0.05  # of the time budget
 
 
@@ -66,7 +67,7 @@ def compare_with_all_outcomes(
     distributions: FoldDistributions,
     board: Scoreboard,
     chosen: str,
-    seconds: float | None,
+    plan: Plan,
 ) -> dict[str, Any] | None:
     """Return what deciding on all outcomes would cost instead, on some scored rows.
 
@@ -81,9 +82,10 @@ def compare_with_all_outcomes(
         GeneratorFit(FullGenerator(fold[name], frame)) for fold in distributions.by_fold
     ]
     candidate = Candidate(f"all outcomes of {name}", fits)
-    budget = _REPORT_SHARE * (DEFAULT_SECONDS if seconds is None else seconds)
-    each = _seconds_each(task, candidate)
-    rows = int(min(_MOST_ROWS, budget / each))
+    budget = _REPORT_SHARE * (DEFAULT_SECONDS if plan.seconds is None else plan.seconds)
+    # Programs grow with their scenarios; a plan, not a clock, sets the count.
+    each = max(plan.program_seconds, 1e-4) * len(task.history) / plan.scenarios
+    rows = int(min(_MOST_COMPARED, budget / each))
     if rows < _LEAST_ROWS:
         return None
     places, costs = board.costs_on_some(candidate, rows)
@@ -95,7 +97,6 @@ def compare_with_all_outcomes(
         "rows": len(costs),
         "cost": float(apart.mean),
         "standard_error": float(apart.standard_error),
-        "seconds": float(f"{each:.2g}"),
     }
 
 
