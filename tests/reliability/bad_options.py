@@ -14,13 +14,23 @@ from tests.reliability.scene import PAIRS
 
 WHOLE, ABOVE = "give a whole number from", "give a number above 0"
 
+# Arguments of csg.plan.
+PLAN = [
+    ({"scenarios": 0}, "scenarios is 0", WHOLE),
+    ({"scenarios": PAIRS + 1}, f"scenarios is {PAIRS + 1}", f"at most {PAIRS}"),
+    ({"seed": -1}, "seed is -1", "from 0 up"),
+    ({"seconds": 0}, "seconds is 0", ABOVE),
+    ({"config": {"folds": 1}}, "folds is 1", WHOLE),
+]
 # Arguments of csg.fit.
 FIT = [
     ({"scenarios": 0}, "scenarios is 0", WHOLE),
     ({"scenarios": -3}, "scenarios is -3", WHOLE),
     ({"scenarios": 2.0}, "scenarios is 2.0", WHOLE),
     ({"scenarios": True}, "scenarios is True", WHOLE),
-    ({"scenarios": "five"}, "scenarios is 'five'", "or 'auto'"),
+    ({"scenarios": "five"}, "scenarios is 'five'", "'auto' or 'all'"),
+    ({"scenarios": "all"}, "method is 'mmd'", "drop it"),
+    ({"plan": 3}, "plan is a int", "what csg.plan returned"),
     ({"scenarios": None}, "scenarios is None", WHOLE),
     ({"scenarios": [1, 2]}, "scenarios is [1, 2]", WHOLE),
     ({"scenarios": np.array([1, 2])}, "scenarios is array", WHOLE),
@@ -163,6 +173,16 @@ CASES = [
             "csg.fit", said(given), lambda s, given=given: s.fit(**given), thing, remedy
         )
         for given, thing, remedy in FIT
+    ),
+    *(
+        Bad(
+            "csg.plan",
+            said(given),
+            lambda s, given=given: csg.plan(s.model, s.pairs, **given),
+            thing,
+            remedy,
+        )
+        for given, thing, remedy in PLAN
     ),
     *(
         Bad(

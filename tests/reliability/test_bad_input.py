@@ -16,6 +16,7 @@ ASKED_NOTHING = {
     "DataError",
     "Decision",
     "ModelError",
+    "Plan",
     "Reduction",
     "SmpsProblem",
     "Solution",
