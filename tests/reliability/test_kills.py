@@ -14,7 +14,7 @@ import pytest
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.cli.user_files import write_table
-from pyomo_csg.learn import fingerprints
+from pyomo_csg.learn import package_versions
 from pyomo_csg.solve import batch as batches
 from tests.learn.test_checkpoint import small_disk
 from tests.quick import fit, shorten
@@ -159,7 +159,7 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path, monkeypatch):
     def later(package):
         return "99.1" if package == "torch" else version(package)
 
-    monkeypatch.setattr(fingerprints, "version", later)
+    monkeypatch.setattr(package_versions, "version", later)
     with pytest.raises(csg.DataError) as error:
         fit(PAIRS, **options)
 
