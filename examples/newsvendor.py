@@ -1,4 +1,4 @@
-"""The whole story on a newsvendor: annotate, fit, decide, compare. Run: make demo."""
+"""Annotate, fit, decide and compare, for a newsvendor. Run: make demo."""
 
 import argparse
 from pathlib import Path
@@ -20,7 +20,7 @@ QUICK = csg.FitConfig(folds=2, starts=1, mmd_epochs=2, task_epochs=2, hidden=(8,
 
 
 def build():
-    """Return a model of one day, as one would write it anyway, and one call more."""
+    """Return an ordinary Pyomo model of one day, annotated by one call."""
     m = pyo.ConcreteModel("newsvendor")
     m.demand = pyo.Param(within=pyo.NonNegativeReals, initialize=60, mutable=True)
     m.order = pyo.Var(bounds=(0, 500))
@@ -31,34 +31,34 @@ def build():
     m.profit = pyo.Objective(
         expr=PRICE * m.sold + REFUND * m.returned - COST * m.order, sense=pyo.maximize
     )
-    # What is decided now, and what is not known yet.
+    # The order is decided now; the demand is not known yet.
     csg.annotate(m, first_stage_variables=m.order, uncertain_params=m.demand)
     return m
 
 
-def law(contexts):
-    """Return the true law of demand: warm days sell more, rain makes them unsure."""
+def demand_distribution(contexts):
+    """Return the true conditional distribution: it grows with warmth, and varies with rain."""
     median = 60 * np.exp(0.04 * (contexts["temperature"] - 18))
     return lognorm(s=0.15 + 0.06 * contexts["rain"], scale=median)
 
 
 def days(n, seed):
-    """Draw n days: the forecasts of temperature and rain, and the demand that came."""
+    """Draw n days: forecasts of temperature and rain, and the demand."""
     rng = np.random.default_rng(seed)
     found = pd.DataFrame(
         {"temperature": rng.uniform(8, 28, n), "rain": rng.uniform(0, 8, n)}
     )
-    found["demand"] = law(found).rvs(random_state=rng)
+    found["demand"] = demand_distribution(found).rvs(random_state=rng)
     return found.round(2)
 
 
 def best_order(truth):
-    """Return the order that is best for a law of demand: the newsvendor's quantile."""
+    """Return the best order for a distribution of demand: the newsvendor's quantile."""
     return truth.ppf((PRICE - COST) / (PRICE - REFUND))
 
 
 def picture(policy, path):
-    """Draw the scenarios of three days over the law that the history came from."""
+    """Draw the scenarios of three days over the true distributions of demand."""
     shown = pd.DataFrame(
         {"temperature": [10, 18, 26], "rain": [1, 3, 7]},
         index=["Cool and dry", "Mild, some rain", "Warm and wet"],
@@ -66,13 +66,15 @@ def picture(policy, path):
     fig, rows = plt.subplots(3, 1, figsize=(9, 6.5), sharex=True, layout="constrained")
     demand = np.linspace(0, 200, 500)
     for axes, (name, x) in zip(rows, shown.iterrows(), strict=True):
-        truth = law(x)
+        truth = demand_distribution(x)
         height = truth.pdf(demand)
         top = height.max()
-        axes.fill_between(demand, height, color="0.87", label="true law of demand")
+        axes.fill_between(
+            demand, height, color="0.87", label="true distribution of demand"
+        )
         for order, style, color, label in (
             (policy.decide(x)["order"], "-", "tab:blue", "the policy's order"),
-            (best_order(truth), "--", "black", "best order, if the law were known"),
+            (best_order(truth), "--", "black", "best order for the true distribution"),
             (truth.mean(), ":", "tab:red", "expected-value order"),
         ):
             axes.vlines(order, 0, 1.05 * top, color, style, label=label, linewidth=2)
@@ -102,9 +104,9 @@ def picture(policy, path):
 
 
 def main():
-    given = argparse.ArgumentParser(description=__doc__)
-    given.add_argument("--quick", action="store_true", help="seconds, to try it")
-    quick = given.parse_args().quick
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="run in seconds")
+    quick = parser.parse_args().quick
     m = build()
     print(csg.TwoStageModel(m), "\n")
 
@@ -119,8 +121,8 @@ def main():
         workers=2,
     )
     chosen = policy.learned.summary
-    print(f"\nChosen: {chosen['chosen']}, sure to {chosen['confidence']:.0%}.")
-    print("policy.report() has the rest.\n")
+    print(f"\nChosen: {chosen['chosen']}. The probability that it beats the runner-up")
+    print(f"is {chosen['confidence']:.0%}. policy.report() shows all candidates.\n")
 
     tomorrow = {"temperature": 24, "rain": 6}
     decision = policy.decide(tomorrow)
@@ -132,7 +134,7 @@ def main():
     policy = csg.load("newsvendor.csg", m)
 
     fresh, oracle = days(5000, seed=2), csg.Oracle(m)
-    truth = law(fresh)
+    truth = demand_distribution(fresh)
     orders = {
         "best possible": best_order(truth),
         "this policy": policy.decide(fresh)["order"].to_numpy(),
@@ -144,16 +146,14 @@ def main():
         for name, order in orders.items()
     }
     print(f"Profit a day over {len(fresh)} fresh days. The best possible order and the")
-    print("expected-value order, which is the mean demand, know the true law:")
+    print("expected-value order (the mean demand) know the true distribution:")
     for name, money in profit.items():
         print(f"  {name:16}{money:8.2f}")
     best, ours, mean = profit.values()
-    print(
-        f"The policy makes up {(ours - mean) / (best - mean):.0%} of the difference.\n"
-    )
+    print(f"The policy gains {(ours - mean) / (best - mean):.0%} of the difference.\n")
 
     picture(policy, "newsvendor.png")
-    print("Scenarios over the true law:", Path("newsvendor.png").resolve())
+    print("Scenarios over the true distribution:", Path("newsvendor.png").resolve())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Roll forward in time: learn from the past, decide, see what came. Used by the examples."""
+"""Roll forward in time: learn from the past, decide, observe. Used by the examples."""
 
 import argparse
 from pathlib import Path
@@ -26,17 +26,17 @@ def _folder(name):
 
 
 def parser(about):
-    """Return a parser of what all examples take."""
+    """Return a parser of the options of all examples."""
     found = argparse.ArgumentParser(description=about)
-    found.add_argument("--quick", action="store_true", help="a few seconds, to try it")
+    found.add_argument("--quick", action="store_true", help="run in seconds")
     found.add_argument(
-        "--folder", type=_folder, default=Path(), help="for what is written"
+        "--folder", type=_folder, default=Path(), help="where to write files"
     )
     return found
 
 
 def roll(model, contexts, outcomes, first, every, lag=0, **options):
-    """Decide for all rows from the first on, by ways that learned from what came before.
+    """Decide for all rows from ``first`` on, by policies fitted to the rows before.
 
     Parameters
     ----------
@@ -45,16 +45,16 @@ def roll(model, contexts, outcomes, first, every, lag=0, **options):
     first : int
         The first row that is decided for.
     every : int
-        After how many decisions to learn again, from all rows until then.
+        Number of decisions between fits; each fit uses all rows until then.
     lag : int
-        How many of the last outcomes are not known yet when a decision is made.
+        Number of outcomes not yet observed when a decision is made.
     options
         For csg.fit.
 
     Returns
     -------
     costs : DataFrame
-        A column a way, a row a decision.
+        One column per policy, one row per decision.
     decisions : dict of str to DataFrame
     """
     ways = {"pyomo_csg": lambda m, past: csg.fit(m, past, progress=False, **options)}
@@ -81,9 +81,9 @@ def roll(model, contexts, outcomes, first, every, lag=0, **options):
 
 
 def table(costs, what, decimals):
-    """Say what each way costs, and how sure it is that ours costs less.
+    """Return the mean cost of each policy, and its paired difference from ours.
 
-    Standard errors are those of decisions that do not depend on each other.
+    Standard errors assume that decisions are independent.
     """
     ours = costs["pyomo_csg"]
     lines = [f"{what:32}{'mean':>12}{'above pyomo_csg':>18}{'standard error':>17}"]
@@ -99,7 +99,7 @@ def table(costs, what, decimals):
 
 
 def picture(costs, when, path, title, label):
-    """Draw what each way has saved over the context-free decision, as time goes by.
+    """Draw the savings of each policy over the context-free decision, over time.
 
     When is an Index with a name.
     """

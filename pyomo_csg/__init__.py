@@ -17,7 +17,7 @@ from pyomo_csg.stages import TwoStageModel, annotate
 if TYPE_CHECKING:
     from pyomo_csg import baselines, guarantees
     from pyomo_csg.decisions.decision import Decision
-    from pyomo_csg.evaluation import Case, Evaluation, evaluate
+    from pyomo_csg.evaluation import Case, Evaluation, Simulation, evaluate, simulate
     from pyomo_csg.learn.config import FitConfig
     from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
     from pyomo_csg.learn.selection.plan import Plan
@@ -48,6 +48,7 @@ __all__ = [
     "Policy",
     "Reduction",
     "ScenarioGenerator",
+    "Simulation",
     "SmpsProblem",
     "Solution",
     "SolveError",
@@ -63,6 +64,7 @@ __all__ = [
     "plan",
     "read_smps",
     "reduce",
+    "simulate",
     "write_smps",
 ]
 
@@ -85,6 +87,8 @@ _LATER = {
     "Solution": "solve",
     "TaskLoss": "learn.torch_layers",
     "evaluate": "evaluation",
+    "Simulation": "evaluation",
+    "simulate": "evaluation",
     "fit": "policy.fit",
     "load": "policy.policy_file",
     "plan": "policy.fit",

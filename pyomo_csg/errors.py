@@ -82,7 +82,7 @@ class SolveError(CsgError):
             "error.write('case.lp')"
         )
 
-    def told(self, detail: str | None = None, case: int | None = None) -> SolveError:
+    def replace(self, detail: str | None = None, case: int | None = None) -> SolveError:
         """Return the same error with another detail, or of another case."""
         return SolveError(
             self.case if case is None else case,

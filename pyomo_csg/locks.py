@@ -40,14 +40,10 @@ def process_wide_lock() -> Any:
 
 
 class SharedChange:
-    """A change that all threads see: the first to enter makes it, the last undoes it.
+    """A process-wide change: the first thread to enter makes it, the last undoes it.
 
-    Parameters
-    ----------
-    change : callable
-        Returns a context manager that makes and undoes the change.
-    lock : lock
-        Guards entering and leaving.
+    ``change`` returns a context manager that makes and undoes the change; ``lock`` guards
+    entering and leaving.
 
     Examples
     --------

@@ -25,9 +25,6 @@ class HiddenBar:
     def update(self, _count: float = 1) -> None:
         """Do nothing."""
 
-    def set_postfix(self, *_: Any, **__: Any) -> None:
-        """Do nothing."""
-
 
 def progress_bar(
     label: str,

@@ -98,11 +98,11 @@ class FileFormat:
             with open(path, "rb") as file:
                 start = file.read(_START)
         except OSError as error:
-            raise self.damaged(path, str(error)) from error
+            raise self.damage_error(path, str(error)) from error
         if self.name.encode() not in start:
             raise self._error(path, "cannot be read", f"it is not a {self.name} file")
         if (size := _header_size(start)) > self.max_header_bytes:
-            raise self.damaged(path, f"its header claims to take {size} bytes")
+            raise self.damage_error(path, f"its header claims to take {size} bytes")
         try:
             with safetensors.safe_open(path, framework="numpy") as file:
                 stored = json.loads(file.metadata()[self.name])
@@ -113,7 +113,7 @@ class FileFormat:
             is_intact = stored["checksum"] == _checksum(body, arrays)
             is_newer = version > self.version
         except Exception as error:  # damage can raise anything
-            raise self.damaged(path, "it cannot be parsed") from error
+            raise self.damage_error(path, "it cannot be parsed") from error
         if is_newer:
             problem = (
                 f"its format is version {version!r:.40}; this pyomo_csg reads up to"
@@ -121,10 +121,10 @@ class FileFormat:
             remedy = f"{self.version}; install a newer pyomo_csg"
             raise StoredFileError(f"'{path}' cannot be read", [f"{problem} {remedy}"])
         if not is_intact or not isinstance(header, dict):
-            raise self.damaged(path, "its checksum does not match its content")
+            raise self.damage_error(path, "its checksum does not match its content")
         return header, arrays
 
-    def damaged(self, path: Path, problem: str) -> StoredFileError:
+    def damage_error(self, path: Path, problem: str) -> StoredFileError:
         """Return the error for a file whose content cannot be trusted."""
         return self._error(path, "is damaged", problem)
 

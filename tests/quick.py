@@ -6,7 +6,7 @@ import pyomo.environ as pyo
 import pyomo_csg as csg
 from models import cvar_portfolio, newsvendor
 from pyomo_csg.baselines import standard_baselines
-from pyomo_csg.learn.candidates import candidate_list
+from pyomo_csg.learn.candidates import several_starts
 from pyomo_csg.learn.distributions import samplers
 from pyomo_csg.learn.selection import plan, scoring
 
@@ -22,10 +22,10 @@ QUICK = csg.FitConfig(
     recurrent=(6, 8),
 )
 _LENGTHS = {
-    (candidate_list, "_CONSTANT_STEPS"): 6,
-    (candidate_list, "_ATOM_STEPS"): 6,
-    (candidate_list, "_ATOM_DRAWS"): 4,
-    (candidate_list, "_CONSTANT_DRAWS"): 4,
+    (several_starts, "_CONSTANT_STEPS"): 6,
+    (several_starts, "_ATOM_STEPS"): 6,
+    (several_starts, "_ATOM_DRAWS"): 4,
+    (several_starts, "_CONSTANT_DRAWS"): 4,
     (plan, "_MOST_PROGRAMS"): 24,
     (plan, "_ENOUGH_PROGRAMS"): 24,
     (plan, "_LEAST_PROGRAMS"): 4,
@@ -61,8 +61,8 @@ def panels(n=30, seed=0):
     return contexts, 0.01 * scale * rng.normal(size=(n, 4))
 
 
-def maximised(price=1.05):
-    """Return the newsvendor who maximises a profit."""
+def maximized(price=1.05):
+    """Return the newsvendor who maximizes a profit."""
     m = newsvendor.build(price=price)
     m.profit = pyo.Objective(expr=-m.cost.expr, sense=pyo.maximize)
     m.del_component(m.cost)

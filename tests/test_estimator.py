@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, cross_val_
 
 import pyomo_csg as csg
 from models import newsvendor
-from tests.quick import QUICK, fit, maximised, panels, portfolio, shorten
+from tests.quick import QUICK, fit, maximized, panels, portfolio, shorten
 
 
 @pytest.fixture(autouse=True)
@@ -81,10 +81,10 @@ def test_the_score_is_minus_the_mean_cost(pairs):
     assert found.score(contexts, demands[:, 0]) == pytest.approx(expected)
 
 
-def test_the_score_of_a_maximised_model_is_its_profit(pairs):
-    minimised = generator().fit(*pairs)
-    profit = generator(maximised()).fit(*pairs)
-    assert profit.score(*pairs) == pytest.approx(minimised.score(*pairs))
+def test_the_score_of_a_maximized_model_is_its_profit(pairs):
+    minimized = generator().fit(*pairs)
+    profit = generator(maximized()).fit(*pairs)
+    assert profit.score(*pairs) == pytest.approx(minimized.score(*pairs))
 
 
 def test_cross_validation_scores_rows_that_were_not_seen(pairs):

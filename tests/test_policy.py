@@ -145,7 +145,7 @@ def test_a_decision_is_an_optimum_of_the_extensive_form_on_its_scenarios(policy)
     assert solve(recourse) == pytest.approx(decision.value, rel=1e-7)
 
 
-def test_the_value_of_a_maximised_model_is_its_profit():
+def test_the_value_of_a_maximized_model_is_its_profit():
     model = newsvendor.build()
     model.cost.deactivate()
     model.profit = pyo.Objective(expr=-model.cost.expr, sense=pyo.maximize)
@@ -231,7 +231,7 @@ def test_the_context_that_was_given_is_left_as_it_was(policy):
 
 
 def far(policy, distance):
-    """Return a context whose standardised numbers have that root mean square."""
+    """Return a context whose standardized numbers have that root mean square."""
     center, spread = policy.network.center.numpy(), policy.network.spread.numpy()
     direction = np.array([1.0, -3, 2, 0.5])
     direction *= distance / np.sqrt(np.mean(direction**2))

@@ -285,18 +285,18 @@ def save_within(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "model", "told"),
+    ("file", "model", "expected"),
     [
         (pyo.Reals, pyo.NonNegativeReals, "NonNegativeReals here, [0, inf], but"),
         (pyo.Reals, pyo.RangeSet(0, 20, 0), "[0, 20], but"),
         (pyo.NonNegativeReals, pyo.PositiveReals, "anywhere in [0, inf]; declare"),
     ],
 )
-def test_a_model_of_narrower_domains_is_refused(save_within, file, model, told):
+def test_a_model_of_narrower_domains_is_refused(save_within, file, model, expected):
     text = " ".join(refusal(save_within(file), papers_within(model)).split())
 
     assert "belongs to another model than 'newsvendor'" in text
-    assert "uncertain Param 'demand' is within" in text and told in text
+    assert "uncertain Param 'demand' is within" in text and expected in text
     assert "or fit again" in text
 
 
@@ -309,7 +309,7 @@ def test_a_model_of_the_same_or_wider_domains_is_taken(save_within, domain):
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "expected"),
     [
         ("99.0", True),
         ("0.1.0", False),
@@ -319,14 +319,14 @@ def test_a_model_of_the_same_or_wider_domains_is_taken(save_within, domain):
     ],
 )
 def test_a_file_of_a_newer_package_is_taken_with_a_warning(
-    saved, caplog, version, told
+    saved, caplog, version, expected
 ):
     _, path = saved
     forge(path, lambda header: header["header"].update(versions={"pyomo-csg": version}))
 
     load(path, cep1.build())
 
-    assert ("was written by pyomo-csg 99.0, but this is" in caplog.text) == told
+    assert ("was written by pyomo-csg 99.0, but this is" in caplog.text) == expected
 
 
 def test_a_model_with_other_data_is_taken(saved):

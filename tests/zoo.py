@@ -149,7 +149,7 @@ def named_expressions():
 
 @zoo
 def nonlinear_data():
-    """Products and functions of Params, a ranged row, uncertain costs; maximised."""
+    """Products and functions of Params, a ranged row, uncertain costs; maximized."""
     m = pyo.ConcreteModel("nonlinear_data")
     m.a = pyo.Param(mutable=True, initialize=1.5)
     m.b = pyo.Param(mutable=True, initialize=2.0)

@@ -56,9 +56,12 @@ _FITS: dict[str, Fit] = {
     "ev-forest": _baseline(csg.baselines.ExpectedValue, forecast=lambda: "forest"),
     "saa": _baseline(csg.baselines.SampleAverage),
     "forest": _baseline(csg.baselines.ForestWeighted),
-    "neighbors": _baseline(csg.baselines.NeighbourWeighted),
+    "neighbors": _baseline(csg.baselines.NeighborWeighted),
     "residuals-ridge": _baseline(csg.baselines.Residuals, forecast=ridge),
     "residuals-forest": _baseline(csg.baselines.Residuals, forecast=lambda: "forest"),
+    "optimization-forest": _baseline(
+        csg.baselines.StochasticOptimizationForest, progress=lambda: False
+    ),
     "mmd": _learned("mmd"),
     "auto": _learned("auto"),
 }

@@ -26,7 +26,7 @@ def pack(store: Store, path: Path) -> None:
         return
     notes = {name: store.note(name) for name in rows}
     costs = pd.concat([table.assign(row=name) for name, table in rows.items()])
-    costs = costs.drop(columns="gap", errors="ignore")  # which the costs tell
+    costs = costs.drop(columns="gap", errors="ignore")  # computed from the costs
     for column, shown in DIGITS.items():
         costs[column] = [shown(float(text)) if text else "" for text in costs[column]]
     parts = {COSTS: costs.to_csv(index=False), NOTES: json.dumps(notes, indent=1)}

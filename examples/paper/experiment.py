@@ -20,7 +20,7 @@ QUICKLY: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Experiment:
-    """A problem of the paper with its parameters. A trial has a law of its own.
+    """A problem of the paper with its parameters. Each trial has its own distribution.
 
     Attributes
     ----------
@@ -43,13 +43,13 @@ class Experiment:
     config : dict
         Other settings of csg.fit.
     options : dict
-        Of HiGHS, for the full program on a context's law.
+        Of HiGHS, for the full program on a context's conditional distribution.
     location_scale : callable, optional
-        ``location_scale(trial)``: the law's own location and scale, where it has them.
+        ``location_scale(trial)``: the true location and scale, if there are any.
     level : float, optional
-        The quantile that is the best decision, where one is.
+        The quantile that is the best decision, if there is one.
     quickly : dict
-        What is less when there is little time.
+        What to change for a quick run.
     """
 
     name: str
@@ -92,7 +92,7 @@ class Experiment:
         return self.sample(self.contexts, seed, generator=trial)[0]
 
     def cases(self, trial: int) -> list[csg.Case]:
-        """Return these contexts with their laws."""
+        """Return these contexts with their conditional distributions."""
         return [
             csg.Case(x, *self.conditional(x, generator=trial))
             for x in self.evaluation_contexts(trial)
@@ -101,8 +101,8 @@ class Experiment:
     def mean(self, trial: int) -> Callable[[np.ndarray], np.ndarray]:
         """Return the function from contexts (n, ...) to true conditional means (n, p)."""
 
-        def known(contexts: np.ndarray) -> np.ndarray:
-            laws = [self.conditional(x, generator=trial) for x in contexts]
-            return np.array([weights @ outcomes for outcomes, weights in laws])
+        def true_mean(contexts: np.ndarray) -> np.ndarray:
+            known = [self.conditional(x, generator=trial) for x in contexts]
+            return np.array([weights @ outcomes for outcomes, weights in known])
 
-        return known
+        return true_mean

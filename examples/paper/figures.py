@@ -39,9 +39,9 @@ def cdf(
         if found is None:
             continue
         found.plot_cdf(ax=axes)
-        colours = {str(u): f"C{SHOWN.index(u.method)}" for u in some}
+        colors = {str(u): f"C{SHOWN.index(u.method)}" for u in some}
         for line in axes.get_lines():
-            line.set_color(colours[line.get_label()])
+            line.set_color(colors[line.get_label()])
         axes.set(title=f"K = {count}", xlabel="log10 of the gap")
         axes.legend(fontsize="small")
     fig.suptitle(f"{experiment.name}: fraction of contexts with at most this gap")
@@ -64,7 +64,7 @@ def _shown(store: Store, units: list[Unit], count: int, trials: range) -> list[U
 
 
 def newsvendor_scenarios(experiment: Experiment, path: Path, workers: int) -> None:
-    """Draw the single scenario of each method over the law of six contexts."""
+    """Draw the single scenario of each method over the distributions of six contexts."""
     fitting = Fitting(experiment, trial=0, workers=workers)
     policies = {
         str(unit): fitting.policy(unit)[0]

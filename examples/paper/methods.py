@@ -19,7 +19,7 @@ ONCE = {
     "EV predicted": "the mean as a forest predicts it",
     "SAA": "all outcomes, one decision for all contexts",
     "quantile regression": "the critical quantile, linear in the context",
-    "neighbours": "the outcomes of the nearest contexts",
+    "neighbours": "the outcomes of the nearest contexts",  # so named in stored results
     "forest": "all outcomes, weighted by a forest",
     "residuals": "a prediction plus all its residuals",
     "landscape": "one scenario by a learned loss, without MMD",
@@ -159,8 +159,8 @@ class Fitting:
             "quantile regression": lambda k: of(
                 baselines.QuantileRegression, level=level
             ),
-            "neighbours": lambda k: of(baselines.NeighbourWeighted),
-            "neighbours K": lambda k: of(baselines.NeighbourWeighted, scenarios=k),
+            "neighbours": lambda k: of(baselines.NeighborWeighted),
+            "neighbours K": lambda k: of(baselines.NeighborWeighted, scenarios=k),
             "forest": lambda k: of(baselines.ForestWeighted),
             "forest K": lambda k: of(baselines.ForestWeighted, scenarios=k),
             "residuals": lambda k: of(baselines.Residuals),
@@ -178,7 +178,7 @@ class Fitting:
 
 
 class _Clock:
-    """Seconds a stage of a fit, told by the entries that a fit writes as it goes."""
+    """Seconds per stage of a fit, from the entries that a fit logs."""
 
     def __init__(self) -> None:
         self.stages: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""The page of an experiment: tables beside the paper's, figures, remarks and files."""
+"""The page of an experiment: tables with the paper's figures, plots, remarks and files."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from pyomo_csg.evaluation.tables import remarks
 VERSIONS = ("pyomo", "highspy", "torch", "numpy", "scikit-learn")
 GAPS = """## Median gaps
 
-Per cent; the paper's in brackets."""
+In percent. Brackets have the paper's figures."""
 WINS_IN_PAPER = """## Lowest cost among the paper's methods
 
-Per cent of the contexts of the trials that all rows have; the paper's in brackets. A
-column's head says among how many rows, here and in the paper."""
+In percent of the contexts, in the trials that all rows have. Brackets have the paper's
+figures. The head of a column has the number of compared rows, here and in the paper."""
 WINS = """## Lowest cost among all methods
 
-Per cent of the contexts of the trials that all rows have."""
-SUMMARY = """## Gaps over those of the expected value, and times
+In percent of the contexts, in the trials that all rows have."""
+SUMMARY = """## Gaps, relative to those of the expected value, and times
 
-Intervals [low, high] are of 95 %, by bootstrap over trials, or over the contexts of a
-single one. Seconds of a fit are medians over trials. Those of a decision are means over
-contexts, as are those of the full program in the speed-up: SAA's one solve is spread over
-all. The paper's speed-up at that K is in brackets."""
-TIMES = """## Seconds, in the paper's columns
+Intervals [low, high] are bootstrap intervals of 95 % over trials, or over contexts if there
+is one trial. Times of fits are medians over trials. Times of decisions are means over
+contexts; the single solve of SAA is divided by the number of contexts. The speed-up divides
+the mean time of the full program by that of the decision; brackets have the paper's figure."""
+TIMES = """## Times in seconds, in the paper's columns
 
-Of training, medians over trials and lambdas. Of solutions, means a context. The paper's
-are in brackets; its solutions took so long for 312 contexts (CVaR) or 300 (MNV), and are
-divided by these."""
+Training times are medians over trials and lambdas. Solution times are means per context.
+Brackets have the paper's figures; its solution times are divided by the number of contexts,
+312 (CVaR) or 300 (MNV)."""
 
 
 def report(
     experiment: Experiment, methods, store: Store, folder: Path, name: str
 ) -> str:
-    """Write and return the tables of all that is there, and draw the figures."""
+    """Write and return the tables of all stored results, and draw the figures."""
     folder.mkdir(parents=True, exist_ok=True)
     trials = range(experiment.trials)
     every = list(units(experiment, methods))
@@ -70,7 +70,7 @@ def report(
             text += [head, markdown(table)]
     picture = folder / f"{name}_cdf.png"
     figures.cdf(experiment, store, there, trials, picture)
-    text.append(f"![How gaps are distributed]({picture.name})")
+    text.append(f"![The distribution of gaps]({picture.name})")
     if noted := notes(store, found, every, trials):
         text += ["## Remarks", "\n".join(f"- {note}" for note in noted)]
     page = "\n\n".join(text) + "\n"
@@ -84,20 +84,20 @@ def report(
 def notes(
     store: Store, found: csg.Evaluation | None, rows: list[Unit], trials: range
 ) -> list[str]:
-    """Say how far gaps are proven, what failed and what was left out."""
+    """Return remarks: how far gaps are proven, what failed and what was left out."""
     failed = [
         f"{unit} was not fitted in trial {trial}: {' '.join(reason.split())}"
         for unit in rows
         for trial, reason in store.failures(unit, trials).items()
     ]
     misfits = store.misfits(rows, trials)
-    left_out = f"{misfits} results of other contexts, pairs or settings are left out"
+    left_out = f"{misfits} results for other contexts, pairs or settings are left out"
     said = [] if found is None else remarks(found)
     return [*said, *failed, *([left_out] if misfits else [])]
 
 
 def write_tidy(found: csg.Evaluation, rows: list[Unit], path: Path) -> None:
-    """Write all costs, with the parts of a policy's name in columns of their own."""
+    """Write all costs, with the parts of a policy's name in separate columns."""
     found.to_csv(path)
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     parts = {
@@ -118,7 +118,7 @@ def how_it_was_run(experiment: Experiment) -> str:
     command = shlex.join(["python", "examples/paper/run.py", *sys.argv[1:]])
     return (
         f"`{command}` with pyomo_csg {csg.__version__}, {versions}, Python "
-        f"{platform.python_version()}. Rows learned from {experiment.pairs} pairs and "
-        f"were judged on {experiment.contexts} contexts a trial. Trial t has generator "
-        "t, pairs of seed 17 t + 1, contexts of seed 1000000 + t; fits have seed 0."
+        f"{platform.python_version()}. Policies are fitted to {experiment.pairs} pairs and "
+        f"evaluated on {experiment.contexts} contexts per trial. Trial t has generator t, "
+        "pairs with seed 17 t + 1 and contexts with seed 1000000 + t; fits have seed 0."
     )

@@ -38,7 +38,7 @@ PROBLEMS = ("newsvendor", "cep1", "cvar", "mnv")
 
 
 def run(experiment: Experiment, methods, store: Store, workers: int) -> None:
-    """Fit and judge whatever is missing."""
+    """Fit and evaluate whatever is missing."""
     rows = list(units(experiment, methods))
     todo = [
         (trial, unit)
@@ -53,11 +53,13 @@ def run(experiment: Experiment, methods, store: Store, workers: int) -> None:
             cases = experiment.cases(trial)
             for unit in [unit for t, unit in todo if t == trial]:
                 bar.set_postfix_str(f"trial {trial}, {unit}")
-                judge(experiment, fitting, cases, unit, trial, store, workers)
+                fit_and_evaluate(
+                    experiment, fitting, cases, unit, trial, store, workers
+                )
                 bar.update()
 
 
-def judge(
+def fit_and_evaluate(
     experiment: Experiment,
     fitting: Fitting,
     cases: list[csg.Case],
@@ -66,7 +68,7 @@ def judge(
     store: Store,
     workers: int,
 ) -> None:
-    """Fit a policy, judge it and keep what was found."""
+    """Fit a policy, evaluate it, and store the results."""
     try:
         policy, seconds = fitting.policy(unit, store.checkpoint(unit, trial))
     except csg.CsgError as error:

@@ -1,15 +1,20 @@
 """Baselines: published alternatives to ``csg.fit``, each used like a policy."""
 
 from pyomo_csg.baselines.base import Baseline
-from pyomo_csg.baselines.forecast_based import ExpectedValue, Residuals
-from pyomo_csg.baselines.quantile_regression import QuantileRegression
-from pyomo_csg.baselines.trained.landscape import LandscapeSurrogate
+from pyomo_csg.baselines.forecast_based import (
+    ExpectedValue,
+    QuantileRegression,
+    Residuals,
+)
 from pyomo_csg.baselines.trained.neur2sp import Neur2SP
-from pyomo_csg.baselines.trained.one_scenario import OneScenario
+from pyomo_csg.baselines.trained.one_scenario import LandscapeSurrogate, OneScenario
+from pyomo_csg.baselines.trained.optimization_forest import (
+    StochasticOptimizationForest,
+)
 from pyomo_csg.baselines.trained.support_probabilities import SupportProbabilities
 from pyomo_csg.baselines.weighted_saa import (
     ForestWeighted,
-    NeighbourWeighted,
+    NeighborWeighted,
     SampleAverage,
 )
 
@@ -18,11 +23,12 @@ __all__ = [
     "ExpectedValue",
     "ForestWeighted",
     "LandscapeSurrogate",
-    "NeighbourWeighted",
+    "NeighborWeighted",
     "Neur2SP",
     "OneScenario",
     "QuantileRegression",
     "Residuals",
     "SampleAverage",
+    "StochasticOptimizationForest",
     "SupportProbabilities",
 ]

@@ -10,9 +10,9 @@ from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.history import History, read_history
 from pyomo_csg.learn.networks.domains import build_omega
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.tables.history import History, read_history
 from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
 from pyomo_csg.validation import Problems
@@ -35,6 +35,8 @@ class Baseline(Decider):
         The history, as in :func:`pyomo_csg.fit`.
     context : str or list of str, optional
         The context columns of the DataFrame.
+    known : mapping or array, optional
+        Known numbers that the history has no columns for, as in :func:`pyomo_csg.fit`.
     seed : int
         Seed of all randomness in learning.
     solver, options, workers, executor
@@ -58,6 +60,7 @@ class Baseline(Decider):
     """
 
     name = "baseline"
+    takes_known = True  # whether programs may have known Params
 
     def __init__(
         self,
@@ -65,6 +68,7 @@ class Baseline(Decider):
         data: Any,
         *,
         context: Any = None,
+        known: Any = None,
         seed: int = 0,
         **settings: Any,
     ):
@@ -84,10 +88,17 @@ class Baseline(Decider):
         self.history = (
             data
             if isinstance(data, History)
-            else read_history(self.two_stage, data, context)
+            else read_history(
+                self.two_stage, data, context, known=known, seed=int(seed)
+            )
         )
+        if self.two_stage.known_params and not self.takes_known:
+            self._raise_problems(
+                "the model has known Params, which this baseline does not take"
+            )
         self.context_shape = self.history.contexts.shape[1:]
         self.context_names = self.history.context_names
+        self.preprocessing = self.history.preprocessing
         omega = build_omega(self.two_stage, self.history.outcomes)
         self._lower, self._upper = omega.lower.numpy(), omega.upper.numpy()
 

@@ -1,7 +1,7 @@
-"""Baselines that start from a point forecast: expected value and residual SAA.
+"""Baselines that start from a forecast of the mean or of a quantile.
 
-Residual SAA solves on the forecast plus its past errors (Ban et al., Deng and Sen, Kannan
-et al.).
+Expected value solves on the mean, quantile regression on a quantile, and residual SAA on
+the mean plus its past errors (Ban et al., Deng and Sen, Kannan et al.).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from pyomo.core.base.block import BlockData
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.model_selection import KFold
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -100,6 +100,67 @@ class ExpectedValue(Baseline):
     ) -> tuple[np.ndarray, np.ndarray]:
         means = self._forecast.outcomes(contexts, self._shift[None])
         return self._project(means), np.ones((len(contexts), 1))
+
+
+class QuantileRegression(Baseline):
+    """Solve on one scenario: quantiles that are linear in the context (Koenker).
+
+    A newsvendor orders the quantile itself. For other models no theory gives the level;
+    try several.
+
+    Parameters
+    ----------
+    model, data, **settings
+        As in :class:`Baseline`.
+    level : float or sequence of float (p,)
+        Between 0 and 1, for all uncertain parameters or for each. A newsvendor's is
+        (price - cost) / (price - salvage).
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> contexts = [[0.0], [1], [2], [3], [4]]
+    >>> demands = [[10.0], [12], [14], [16], [40]]
+    >>> m = newsvendor.build(price=1.6, salvage=0.1)
+    >>> policy = csg.baselines.QuantileRegression(m, (contexts, demands), level=0.4)
+    >>> round(policy.decide([10.0])["order"], 6)
+    30.0
+    """
+
+    def __init__(self, model: BlockData, data: Any, level: Any, **settings: Any):
+        super().__init__(model, data, **settings)
+        self.levels = self._read_levels(level)
+        shown = dict.fromkeys(f"{q:.3g}" for q in self.levels)
+        self.name = f"quantile regression, {', '.join(shown)}"
+        features = context_features(self.history.contexts)
+        self._regressors = [
+            make_pipeline(
+                StandardScaler(), QuantileRegressor(quantile=q, alpha=0.0)
+            ).fit(features, column)
+            for q, column in zip(self.levels, self.history.outcomes.T, strict=True)
+        ]
+
+    def _generate_scenarios(
+        self, contexts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        features = context_features(contexts)
+        quantiles = np.stack([r.predict(features) for r in self._regressors], axis=-1)
+        return self._project(quantiles)[:, None], np.ones((len(contexts), 1))
+
+    def _read_levels(self, level: Any) -> np.ndarray:
+        """Return levels (p,), or raise a DataError."""
+        p = self.history.outcomes.shape[1]
+        try:
+            levels = np.array(np.broadcast_to(level, p), dtype=float)
+        except (TypeError, ValueError):
+            levels = np.full(p, np.nan)
+        if not ((levels > 0) & (levels < 1)).all():
+            self._raise_problems(
+                f"level is {level!r}; give a number between 0 and 1, or one for each of "
+                f"{p} uncertain numbers"
+            )
+        return levels
 
 
 class Residuals(WeightedSAA):
@@ -217,7 +278,7 @@ def _residual_problems(scale: Any, folds: Any) -> list[str]:
 def _forecast_name(forecast: Any) -> str:
     if isinstance(forecast, str):
         return forecast
-    return type(forecast).__name__ if _is_regressor(forecast) else "given"
+    return type(forecast).__name__ if _is_regressor(forecast) else "known"
 
 
 def _is_function(forecast: Any) -> bool:
@@ -330,7 +391,7 @@ def _fit_scale(
     """Return a function that predicts the size of the errors, up to a factor.
 
     It predicts the logarithm, so scales are positive, and stays within the range of its
-    predictions on the history, because it cannot be trusted to extrapolate.
+    predictions on the history, because it may extrapolate badly.
     """
     sizes = np.maximum(np.abs(errors), _LEAST_ERROR * standard_spread(errors))
     logarithm = _fit_function(kind, contexts, np.log(sizes), seed)

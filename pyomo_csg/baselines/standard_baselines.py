@@ -15,8 +15,8 @@ from pyomo_csg.baselines.forecast_based import ExpectedValue
 from pyomo_csg.baselines.weighted_saa import SampleAverage, WeightedSAA
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.learn.distributions.samplers import context_features, forest_weights
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.solve import Oracle
 
 _MAX_OUTCOMES, _MAX_OUTCOMES_INTEGER = 200, 40
@@ -55,7 +55,7 @@ def _sampled_saa(policy: Decider, history: History, seed: int) -> SampleAverage:
     most = _outcome_limit(policy)
     if len(history) > most:
         shares = np.full(len(history), 1 / len(history))
-        history = _rows_of(history, _draw_rows(shares, most, seed))
+        history = history.select(_draw_rows(shares, most, seed))
     return SampleAverage(policy.two_stage.model, history, **policy._settings)
 
 
@@ -118,7 +118,7 @@ def comparison_baselines(
         most = _MAX_COMPARED_INTEGER
     if len(history) > most:
         order = np.random.default_rng(0).permutation(len(history))
-        pool = _rows_of(history, order[:most])
+        pool = history.select(order[:most])
     return (
         ExpectedValue(oracle, history, forecast=_RegressionForest(history)),
         SampleAverage(oracle, pool),
@@ -126,12 +126,11 @@ def comparison_baselines(
 
 
 class _RegressionForest:
-    """A conditional mean (n, p) by a plain random forest."""
+    """The conditional mean (n, p) by scikit-learn's random forest."""
 
     def __init__(self, history: History):
-        self._unit = standard_spread(
-            history.outcomes
-        )  # so that all columns count alike
+        # In standard deviations, so that every column has the same influence.
+        self._unit = standard_spread(history.outcomes)
         targets = history.outcomes / self._unit
         self._forest = RandomForestRegressor(
             _TREES, min_samples_leaf=_LEAF, random_state=0
@@ -143,7 +142,3 @@ class _RegressionForest:
     def __call__(self, contexts: np.ndarray) -> np.ndarray:
         means = self._forest.predict(context_features(contexts))
         return means.reshape(len(contexts), -1) * self._unit
-
-
-def _rows_of(history: History, rows: np.ndarray) -> History:
-    return History(history.contexts[rows], history.outcomes[rows])

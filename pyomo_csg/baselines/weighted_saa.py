@@ -152,6 +152,8 @@ class SampleAverage(WeightedSAA):
         )
 
     def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
+        if how["known"].size:  # decisions differ
+            return super()._solve_scenarios(scenarios, weights, **how)
         once = self._solution
         if once is None or how["on_error"] == "raise" and once.status[0] != "optimal":
             once = super()._solve_scenarios(scenarios[:1], weights[:1], **how)
@@ -199,7 +201,7 @@ class ForestWeighted(WeightedSAA):
         return positive_outcomes(self._forest.weights(contexts), self.history.outcomes)
 
 
-class NeighbourWeighted(WeightedSAA):
+class NeighborWeighted(WeightedSAA):
     """Solve on the outcomes of the nearest contexts, with equal weights.
 
     Distances are Euclidean in standard deviations of the context features. A panel's
@@ -209,7 +211,7 @@ class NeighbourWeighted(WeightedSAA):
     ----------
     model, data, **settings
         As in :class:`Baseline`.
-    neighbours : int or 'auto'
+    neighbors : int or 'auto'
         Number of neighbors. ``'auto'`` minimizes the energy score of each outcome of the
         history given those of its nearest neighbors, over at most half of the rows and at
         most 500.
@@ -218,45 +220,45 @@ class NeighbourWeighted(WeightedSAA):
 
     Attributes
     ----------
-    neighbours : int
+    neighbors : int
 
     Examples
     --------
     >>> import pyomo_csg as csg
     >>> from models import newsvendor
     >>> data = [[0.0], [1], [2], [3]], [[10.0], [11], [12], [13]]
-    >>> policy = csg.baselines.NeighbourWeighted(newsvendor.build(), data, neighbours=2)
+    >>> policy = csg.baselines.NeighborWeighted(newsvendor.build(), data, neighbors=2)
     >>> policy.scenarios([2.4])
     array([[12.], [13.]])
     """
 
-    name = "neighbour-weighted SAA"
+    name = "neighbor-weighted SAA"
 
     def __init__(
         self,
         model: BlockData,
         data: Any,
         *,
-        neighbours: int | str = "auto",
+        neighbors: int | str = "auto",
         **options: Any,
     ):
         super().__init__(model, data, **options)
         n = len(self.history)
-        fixed = is_whole(neighbours) and 1 <= neighbours <= n
-        if not fixed and not (isinstance(neighbours, str) and neighbours == "auto"):
+        fixed = is_whole(neighbors) and 1 <= neighbors <= n
+        if not fixed and not (isinstance(neighbors, str) and neighbors == "auto"):
             self._raise_problems(
-                f"neighbours is {neighbours!r}; give a whole number from 1 to {n}, the "
+                f"neighbors is {neighbors!r}; give a whole number from 1 to {n}, the "
                 "number of pairs, or 'auto'"
             )
         features = context_features(self.history.contexts)
         self._spread = standard_spread(features)
         self._index = NearestNeighbors().fit(features / self._spread)
-        self.neighbours = int(neighbours) if fixed else self._best_count()
+        self.neighbors = int(neighbors) if fixed else self._best_count()
 
     def _distribution(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         nearest = self._index.kneighbors(
             context_features(contexts) / self._spread,
-            self.neighbours,
+            self.neighbors,
             return_distance=False,
         )
         weights = np.full(nearest.shape, 1 / nearest.shape[1])

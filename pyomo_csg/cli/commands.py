@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +18,7 @@ import numpy as np
 import pandas as pd
 from pyomo.core.base.block import BlockData
 
+from pyomo_csg.cli.parser import PROGRAM
 from pyomo_csg.cli.user_files import (
     check_output_path,
     load_model,
@@ -23,20 +27,20 @@ from pyomo_csg.cli.user_files import (
 )
 from pyomo_csg.errors import DataError, ModelError, ProblemsError, SolveError, shortlist
 from pyomo_csg.interop.smps import ENDINGS, SmpsProblem, is_smps_file, read_smps
-from pyomo_csg.learn.columns import ENCODINGS
-from pyomo_csg.learn.history import read_history
+from pyomo_csg.learn.tables.columns import ENCODINGS
+from pyomo_csg.learn.tables.history import read_history
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.annotation import UNCERTAIN, read_annotation
+from pyomo_csg.stages.annotation import KNOWN, UNCERTAIN, read_annotation
 from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
     from pyomo_csg.evaluation.comparison import Comparison
     from pyomo_csg.policy.policy import Policy
 
-_LEAVE_OUT = "leave it out: name the other columns with --context"
 _NUMBERS = "give numbers, as the policy was fitted to"
 _PROFITS = "the model is maximized; costs are negative profits\n"
+_DEMO_SETTINGS = ("--set", "folds=3", "--set", "starts=2")  # for a fast demo
 _ZERO = 1e-9  # decisions up to this size are not printed; solvers return such residues
 
 
@@ -53,7 +57,7 @@ def check(args: Namespace) -> int:
         with errors.collect():
             print(f"\n  solved with its own data: {_own_value(args, two_stage):.6g}")
     if args.data is not None:
-        with errors.collect(), _text_column_remedy(_LEAVE_OUT):
+        with errors.collect():
             _check_table(args, two_stage or _annotated_params(model))
     errors.raise_any()
     return 0
@@ -91,21 +95,33 @@ class _AnnotatedParams:
 
     model: BlockData
     uncertain_params: list[Any]
+    known_params: list[Any]
 
 
 def _annotated_params(model: BlockData | None) -> _AnnotatedParams | None:
     params = None if model is None else read_annotation(model, UNCERTAIN)
     if model is None or not params:
         return None
-    return _AnnotatedParams(model, list(params))
+    known = read_annotation(model, KNOWN) or []
+    return _AnnotatedParams(model, list(params), list(known))
 
 
 def _check_table(args: Namespace, two_stage: Any) -> None:
-    table = read_table(args.data)
+    table = _read_history_table(args)
     if two_stage is not None:
         history = read_history(two_stage, table, args.context)
         names = ", ".join(history.context_names or ())
         print(f"  {len(history)} pairs in '{args.data}', context: {names}")
+
+
+def _read_history_table(args: Namespace) -> pd.DataFrame:
+    """Return the table of pairs without the columns to ignore."""
+    table = read_table(args.data)
+    if missing := [name for name in args.ignore if name not in table]:
+        found = f"there is no column {shortlist(missing)} to ignore"
+        known = shortlist(list(map(str, table.columns)))
+        raise DataError(f"Cannot use '{args.data}'", [f"{found}; it has {known}"])
+    return table.drop(columns=args.ignore)
 
 
 def _own_value(args: Namespace, two_stage: TwoStageModel) -> float:
@@ -183,7 +199,6 @@ def _smps_scenarios(problem: SmpsProblem, most: int, seed: int) -> tuple[Any, An
     return problem.sample(most, seed), None, f"{most} scenarios drawn with seed {seed}"
 
 
-@_text_column_remedy(_LEAVE_OUT)
 def fit(args: Namespace) -> int:
     """Fit a policy to a table, save it, and print its summary."""
     from pyomo_csg.policy import fit as policy_fit
@@ -191,11 +206,12 @@ def fit(args: Namespace) -> int:
     check_output_path(args.out, args.model, args.data)
     policy = policy_fit.fit(
         _load_model(args, args.model),
-        read_table(args.data),
+        _read_history_table(args),
         scenarios=args.scenarios,
         method=args.method,
         regularization=args.regularization,
         context=args.context,
+        known=None if args.known is None else dict(args.known),
         network=args.network,
         config=dict(args.settings),
         seed=args.seed,
@@ -326,3 +342,67 @@ def _format_comparison(comparison: Comparison, maximize: bool) -> str:
         f"{_PROFITS * maximize}difference: from '{first}', pair by pair\n\n"
         f"{shown.to_string()}"
     )
+
+
+def demo(args: Namespace, run: Callable[[Sequence[str]], int]) -> int:
+    """Write a model and its data to a folder, and run every command on them."""
+    folder = Path(args.folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        found = "it exists and is not empty; give another with --folder, or delete it"
+        raise DataError(f"Cannot write the demo to '{folder}'", [found])
+    folder.mkdir(parents=True, exist_ok=True)
+    with as_file(files(__package__) / "assets" / "model.py") as model:
+        shutil.copyfile(model, folder / "model.py")
+    write_table(folder / "history.csv", history := _days(200, seed=1))
+    write_table(folder / "heldout.csv", held_out := _days(500, seed=2))
+    write_table(folder / "tomorrow.csv", held_out.drop(columns="demand").head(3))
+    for text, command in _steps(folder, len(history), len(held_out)):
+        print(f"\n{text}\n\n$ {PROGRAM} {shlex.join(command)}\n", flush=True)
+        run(command)
+    print(f"\nThe model, its data and all results are in '{folder}'.")
+    return 0
+
+
+def _steps(folder: Path, pairs: int, days: int) -> list[tuple[str, list[str]]]:
+    """Return each step's text and command."""
+    model, history, held_out, tomorrow = (
+        str(folder / name)
+        for name in ("model.py", "history.csv", "heldout.csv", "tomorrow.csv")
+    )
+    policy, page = str(folder / "policy.csg"), str(folder / "report.html")
+    return [
+        (
+            "A newsvendor orders papers today and sells them tomorrow:",
+            ["check", model],
+        ),
+        (
+            f"{pairs} days of weather and demand: learn 5 scenarios for a forecast",
+            [
+                "fit",
+                model,
+                history,
+                "--scenarios",
+                "5",
+                *_DEMO_SETTINGS,
+                "--out",
+                policy,
+            ],
+        ),
+        ("How many papers for three forecasts?", ["decide", policy, tomorrow]),
+        (
+            f"What would the decisions of {days} other days have cost?",
+            ["evaluate", policy, held_out],
+        ),
+        ("And a page to look at:", ["report", policy, held_out, "--out", page]),
+    ]
+
+
+def _days(n: int, seed: int) -> pd.DataFrame:
+    """Draw days: demand grows with temperature, and varies more with rain."""
+    rng = np.random.default_rng(seed)
+    warmth, rain = rng.uniform(8, 28, n), rng.uniform(0, 8, n)
+    demand = 60 * np.exp(
+        0.04 * (warmth - 18) + (0.15 + 0.06 * rain) * rng.normal(size=n)
+    )
+    found = {"temperature": warmth, "rain": rain, "demand": demand}
+    return pd.DataFrame(found).round(2)

@@ -62,7 +62,7 @@ def _command(name: str) -> Command:
 
 def _demo(args: Namespace) -> int:
     """Run the demo, which runs the other commands with the same --quiet."""
-    from pyomo_csg.cli.demo import demo
+    from pyomo_csg.cli.commands import demo
 
     def run(arguments: Sequence[str]) -> int:
         inner = parse_arguments(_COMMANDS, arguments)

@@ -67,13 +67,15 @@ fit a policy to a table of contexts and outcomes
 
 {_EXECUTES}
 The table has a column for each uncertain number, by its Pyomo name, such as demand[1].
-The other columns, or those that you name with --context, are the context.
+The other columns, or those that you name with --context, are the context. Columns of text,
+dates and missing values become numbers; leave some out with --ignore.
 {_TABLES}
 
 examples:
   pyomo-csg fit model.py history.csv --out policy.csg
   pyomo-csg fit model.py history.csv --scenarios auto --method mmd --out policy.csg
   pyomo-csg fit model.py history.csv --context rain --context price --out policy.csg
+  pyomo-csg fit model.py history.csv --ignore remark --out policy.csg
   pyomo-csg fit model.py history.csv --set folds=3 --set hidden=32,32 --out policy.csg
   pyomo-csg fit model.py history.csv --set rows=series --out policy.csg
   pyomo-csg fit model.py history.csv --seconds 600 --checkpoint run --out policy.csg
@@ -270,6 +272,7 @@ def _solver_options() -> argparse.ArgumentParser:
 def _add_check(parser: Any) -> None:
     parser.add_argument("data", nargs="?", help="a table of pairs")
     parser.add_argument("--context", action="append", metavar="COLUMN")
+    parser.add_argument("--ignore", action="append", default=[], metavar="COLUMN")
     parser.add_argument(
         "--lp",
         metavar="FILE",
@@ -310,6 +313,20 @@ def _add_fit(parser: Any) -> None:
         action="append",
         metavar="COLUMN",
         help="a column of the context; can be repeated (all columns without outcomes)",
+    )
+    group.add_argument(
+        "--known",
+        type=_name_and_range,
+        action="append",
+        metavar="NAME=LOW:HIGH",
+        help="a known Param without a column, and the range to train for; can be repeated",
+    )
+    group.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="a column that is not part of the context; can be repeated",
     )
     group.add_argument(
         "--network", help="mlp, lstm, linear, constant or location-scale"
@@ -369,6 +386,18 @@ def _number_or_text(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def _name_and_range(text: str) -> tuple[str, tuple[float, float]]:
+    """Return the name and the two numbers of ``stock=0:100``."""
+    name, _, numbers = text.rpartition("=")
+    low, _, high = numbers.partition(":")
+    try:
+        return name, (float(low), float(high))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a range; give NAME=LOW:HIGH, such as stock=0:100"
+        ) from None
 
 
 def _name_and_value(text: str) -> tuple[str, Any]:

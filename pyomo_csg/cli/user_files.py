@@ -42,25 +42,11 @@ def load_model(
 ) -> BlockData:
     """Execute a Python file and return its annotated model.
 
-    The model is what ``build()`` or Pyomo's ``pyomo_create_model()`` returns, or the
-    object ``model``. An AbstractModel is instantiated from the data in its declarations.
-    An SMPS file (.cor, .tim or .sto) is read, not executed.
-
-    Parameters
-    ----------
-    path : str or path
-    first_stage, uncertain : sequence of str, optional
-        Variables and Params to annotate: names such as ``'x'`` and ``'x[1]'``, or
-        patterns of names such as ``'order*'``.
-    default_names : pair of sequence of str, optional
-        Names of single variables and Params, for a model that is not annotated otherwise.
-
-    Raises
-    ------
-    ModelError
-        If there is no such file, it fails, or it has no annotated model.
-    AnnotationError
-        If a name or a pattern matches nothing.
+    The model is what ``build()`` or Pyomo's ``pyomo_create_model()`` returns, or the object
+    ``model``. An AbstractModel is instantiated from the data in its declarations. An SMPS
+    file (.cor, .tim or .sto) is read, not executed. ``first_stage`` and ``uncertain`` are
+    names to annotate, such as ``'x'`` and ``'x[1]'``, or patterns such as ``'order*'``;
+    ``default_names`` are those of a model that is not annotated otherwise.
     """
     path = Path(path)
     if not path.is_file():
@@ -183,13 +169,7 @@ def _model_error(path: Path, problem: str) -> ModelError:
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """Return a table from a file; a first column without a name is its index.
-
-    Raises
-    ------
-    DataError
-        If there is no such file or it cannot be read.
-    """
+    """Return a table from a file, or raise a DataError; a first column without a name is its index."""
     path = readable_path(path)
     try:
         if path.suffix.lower() in _PARQUET:

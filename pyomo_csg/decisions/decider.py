@@ -13,25 +13,27 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decision import Decision
-from pyomo_csg.decisions.generator_checks import check_generator
 from pyomo_csg.errors import SolveError
-from pyomo_csg.learn.columns import is_frame
-from pyomo_csg.learn.context_reader import read_contexts
-from pyomo_csg.learn.generators.scenario_generator import PerContext
+from pyomo_csg.learn.generators.scenario_generator import PerContext, check_generator
+from pyomo_csg.learn.tables.columns import is_frame, is_series
+from pyomo_csg.learn.tables.context_reader import read_contexts
+from pyomo_csg.learn.tables.known_columns import known_of_contexts
 from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.solve import Oracle, Solution
 from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.validation import Problems
 
-if TYPE_CHECKING:  # a single decision needs neither pandas nor torch
+if TYPE_CHECKING:
     import pandas as pd
 
     from pyomo_csg.learn.fit_result import FitResult
     from pyomo_csg.learn.networks.task_nets import TaskNet
+    from pyomo_csg.learn.tables.preprocessing import Preprocessing
 
 logger = logging.getLogger(__name__)
 
 _FAR = 1.1  # times the largest distance in the history
-_ROUNDING = 1e-9
+_ROUNDING = 1e-9  # of distances relative to their size
 _BATCH = 4096  # contexts, to bound memory
 
 
@@ -57,10 +59,13 @@ class Decider(ABC):
         (d,), or (W, d) for panels of W steps.
     context_names : tuple of str, or None
         Column names, if the history was a DataFrame.
+    preprocessing : Preprocessing or None
+        How columns of text, dates or gaps become the numbers of ``context_names``.
     """
 
     context_shape: tuple[int, ...]
     context_names: tuple[str, ...] | None = None
+    preprocessing: Preprocessing | None = None
 
     def __init__(
         self,
@@ -117,6 +122,7 @@ class Decider(ABC):
         self,
         x: Mapping[str, Any],
         *,
+        known: Any = None,
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
@@ -127,6 +133,7 @@ class Decider(ABC):
         self,
         x: Any,
         *,
+        known: Any = None,
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
@@ -136,6 +143,7 @@ class Decider(ABC):
         self,
         x: Any,
         *,
+        known: Any = None,
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
@@ -145,7 +153,11 @@ class Decider(ABC):
         Parameters
         ----------
         x : array, mapping, Series or DataFrame
-            As in :meth:`scenarios`.
+            As in :meth:`scenarios`. The numbers of known Params are read from it by
+            their Pyomo names, unless ``known`` has them.
+        known : array (r,) or (n, r), DataFrame or mapping, optional
+            The numbers of the known Params, as in :meth:`Oracle.solve`. Arrays of
+            contexts need it.
         on_error : {'raise', 'record'}, optional
             If a program has no solution: raise its SolveError, or leave NaN for that
             context and log a warning. If a limit stopped an integer program, the best
@@ -163,9 +175,13 @@ class Decider(ABC):
             keeps the index of ``x`` if that is a DataFrame.
         """
         contexts, one = self._read_contexts(x)
+        numbers = np.zeros((len(contexts), 0))
+        if known is not None or self.two_stage.known_params:
+            numbers = self._read_known(x, known, contexts)
+        how = {"on_error": on_error, "progress": progress, "fresh": fresh}
         try:
             solution, scenarios, weights = self._solve_contexts(
-                contexts, on_error=on_error, progress=progress, fresh=fresh
+                contexts, known=numbers, **how
             )
         except SolveError as error:
             raise _explain_infeasible(error, contexts) from error
@@ -200,28 +216,62 @@ class Decider(ABC):
     ) -> tuple[Solution, PerContext, PerContext]:
         """Return the solutions for contexts, with their scenarios and weights.
 
-        ``how`` holds the options of :meth:`decide`.
+        ``how`` holds the options of :meth:`decide`, and ``known`` (n, r).
         """
         scenarios, weights = self._generate_scenarios(contexts)
         return self._solve_scenarios(scenarios, weights, **how), scenarios, weights
 
     def _read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
-        """Return contexts (n, ...), and whether ``x`` was a single one."""
+        """Return contexts to decide for, and whether ``x`` was a single one."""
+        return self.read_contexts(x)
+
+    def read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
+        """Return contexts (n, ...) as numbers, and whether ``x`` was a single one."""
+        if self.preprocessing is not None:
+            x = self.preprocessing.encode_any(x)
         return read_contexts(x, self.context_shape, self.context_names)
+
+    def _read_known(self, x: Any, known: Any, contexts: np.ndarray) -> np.ndarray:
+        """Return the known numbers (n, r) of what was read as contexts."""
+        if not (
+            isinstance(x, Mapping) or is_frame(x) or is_series(x) or known is not None
+        ):
+            names = {param.name for param in self.two_stage.known_params}
+            if names <= {*(self.context_names or ())}:
+                known = self.known_numbers(contexts)
+        problems = Problems(f"Cannot decide with '{self.two_stage.model.name}'")
+        cases = len(contexts)
+        found = problems.check(
+            "known", known_of_contexts, self.two_stage, x, known, cases
+        )
+        problems.raise_any()
+        return np.asarray(found)
+
+    def known_numbers(self, contexts: np.ndarray) -> np.ndarray:
+        """Return the known numbers (n, r) among contexts (n, d), or else the model's."""
+        names, params = self.context_names or (), self.two_stage.known_params
+        columns = [
+            contexts[..., names.index(param.name)].reshape(len(contexts), -1)[:, -1]
+            if param.name in names
+            else np.full(len(contexts), float(param.value))
+            for param in params
+        ]
+        return np.stack(columns, axis=-1) if columns else np.zeros((len(contexts), 0))
 
     def _solve_scenarios(self, scenarios: Any, weights: Any, **how: Any) -> Solution:
         """Return the solutions for all contexts, in one batch if K is the same."""
         if isinstance(scenarios, np.ndarray):
             return self.oracle.solve(scenarios, weights, **how)
         pairs, shown = list(zip(scenarios, weights, strict=True)), how["progress"]
-        how = {**how, "progress": False}
+        known = how.get("known", np.zeros((len(pairs), 0)))
         found = []
         with progress_bar("decisions", len(pairs), "decisions", shown) as bar:
             for case, (one, shares) in enumerate(pairs):
                 try:
-                    found.append(self.oracle.solve(one[None], shares[None], **how))
+                    options = {**how, "progress": False, "known": known[case]}
+                    found.append(self.oracle.solve(one[None], shares[None], **options))
                 except SolveError as error:
-                    raise error.told(case=case) from error
+                    raise error.replace(case=case) from error
                 bar.update()
         return Solution(
             **{
@@ -240,12 +290,24 @@ class LearnedDecider(Decider):
     learned: FitResult
     count: int | None  # None if it varies by context
 
-    def __init__(self, model: BlockData, learned: FitResult, **settings: Any):
-        super().__init__(model, **settings)
+    def __init__(
+        self,
+        model: BlockData,
+        learned: FitResult,
+        *,
+        solver: str = "highs",
+        options: Mapping[str, Any] | None = None,
+        workers: int = 1,
+        executor: Executor | None = None,
+    ):
+        super().__init__(
+            model, solver=solver, options=options, workers=workers, executor=executor
+        )
         self.learned = learned
         generator = self._generator = learned.generator
         check_generator(generator, self.two_stage)
         self.context_names = learned.context_names
+        self.preprocessing = learned.preprocessing
         self.context_shape = tuple(generator.context_shape)
         self.count, self._weighted = generator.count, generator.is_weighted
         self._center, self._spread = generator.center, generator.spread
@@ -268,7 +330,7 @@ class LearnedDecider(Decider):
         return self.learned.log
 
     def _read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
-        contexts, one = super()._read_contexts(x)
+        contexts, one = self.read_contexts(x)
         self._warn_if_far(contexts)
         return contexts, one
 
@@ -312,7 +374,7 @@ def _explain_infeasible(error: SolveError, contexts: np.ndarray) -> SolveError:
     if error.status != "infeasible":
         return error
     context = np.array2string(contexts[error.case], precision=6, threshold=8)
-    return error.told(
+    return error.replace(
         f"no decision is feasible for all scenarios generated for context {context}; give "
         "the model complete recourse, such as shortage at a price, or restrict the Param's "
         "domain so that such scenarios are not generated"

@@ -12,6 +12,9 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.learn.tables.columns import is_frame
+from pyomo_csg.learn.tables.history import read_history
+from pyomo_csg.learn.tables.known_columns import known_of_contexts
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import scenario_array, weight_vector
 from pyomo_csg.validation import Problems
@@ -32,6 +35,8 @@ class Case:
         The possible outcomes.
     weights : array (M,), optional
         Their probabilities, which sum to 1. Default: 1/M.
+    known : array (r,), mapping or Series, optional
+        The numbers of the known Params. Default: those among the context, by name.
 
     Examples
     --------
@@ -43,17 +48,55 @@ class Case:
     context: Any
     outcomes: Any
     weights: Any = None
+    known: Any = None
 
     def __post_init__(self) -> None:
         count = len(self.outcomes) if hasattr(self.outcomes, "__len__") else 0
         if self.weights is None and count:
             object.__setattr__(self, "weights", np.full(count, 1 / count))
 
+    @property
+    def numbers(self) -> np.ndarray:
+        """The known numbers (1, r) of a case that was read; none if there are none."""
+        return np.zeros((1, 0)) if self.known is None else self.known
+
     def digest(self) -> str:
-        """Return a digest of the distribution."""
-        numbers = (np.asarray(part, float) for part in (self.outcomes, self.weights))
+        """Return a digest of the distribution and the known numbers."""
+        parts = self.outcomes, self.weights, self.numbers
+        numbers = (np.asarray(part, float) for part in parts)
         content = b"".join(array.tobytes() for array in numbers)
         return hashlib.sha256(content).hexdigest()[:16]
+
+
+def are_rows(cases: Any) -> bool:
+    """Whether cases are rows of a history: a DataFrame, or a pair of tables."""
+    return is_frame(cases) or (
+        isinstance(cases, tuple)
+        and len(cases) == 2
+        and not any(isinstance(part, Case) for part in cases)
+    )
+
+
+def cases_of_rows(two_stage: TwoStageModel, data: Any) -> list[Case]:
+    """Return each row as a case with its observed outcome.
+
+    Contexts keep their names, so that each policy finds its columns.
+    """
+    history = read_history(two_stage, data)
+    contexts: Iterable[Any] = history.contexts
+    if history.preprocessing is not None:
+        table = data if is_frame(data) else data[0]
+        columns = [str(column) for column in table.columns]
+        rows = zip(
+            *(table.iloc[:, j].tolist() for j in range(len(columns))), strict=True
+        )
+        contexts = (dict(zip(columns, row, strict=True)) for row in rows)
+    elif history.context_names is not None and not history.has_panels:
+        names = history.context_names
+        contexts = (dict(zip(names, x, strict=True)) for x in history.contexts.tolist())
+    outcomes = history.outcomes[:, None]
+    parts = zip(contexts, outcomes, history.known, strict=True)
+    return [Case(x, w, known=k) for x, w, k in parts]
 
 
 def select_model(policies: Any, model: BlockData | None) -> BlockData:
@@ -91,7 +134,10 @@ def read_cases(
         problems.add_for(f"policies[{name!r}]", *_policy_problems(two_stage, policy))
     cases = list(cases) if isinstance(cases, Iterable) else []
     if not cases:
-        problems.add_for("cases", "none were given; give a list of csg.Case")
+        problems.add_for(
+            "cases",
+            "none were given; give a list of csg.Case, or held-out rows as in csg.fit",
+        )
     read = [_read_case(problems, two_stage, i, case) for i, case in enumerate(cases)]
     values = problems.check("reference", _read_values, reference, len(cases))
     problems.raise_any()
@@ -106,7 +152,7 @@ def _policy_problems(two_stage: TwoStageModel, policy: Any) -> Iterator[str]:
     other = getattr(policy, "two_stage", None)
     if other is None:
         return
-    for what in ("first_stage_variables", "uncertain_params"):
+    for what in ("first_stage_variables", "uncertain_params", "known_params"):
         mine, theirs = (
             [part.name for part in getattr(one, what)] for one in (two_stage, other)
         )
@@ -129,10 +175,15 @@ def _read_case(
         f"{where}.outcomes", scenario_array, two_stage, case.outcomes
     )
     weights = problems.check(f"{where}.weights", weight_vector, case.weights, outcomes)
-    if outcomes is None or weights is None:
+    known = problems.check(
+        f"{where}.known", known_of_contexts, two_stage, case.context, case.known, 1
+    )
+    if outcomes is None or weights is None or known is None:
         return None
     positive = weights > 0
-    return replace(case, outcomes=outcomes[positive], weights=weights[positive])
+    return replace(
+        case, outcomes=outcomes[positive], weights=weights[positive], known=known
+    )
 
 
 def _read_values(reference: Any, count: int) -> np.ndarray | None:

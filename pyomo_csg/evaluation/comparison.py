@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +13,9 @@ from sklearn.model_selection import KFold
 from pyomo_csg.baselines.standard_baselines import comparison_baselines
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.context_reader import read_contexts
-from pyomo_csg.learn.history import History, read_history
+from pyomo_csg.learn.selection.scoring import paired_difference, standard_error
+from pyomo_csg.learn.tables.context_reader import read_contexts
+from pyomo_csg.learn.tables.history import History, read_history
 from pyomo_csg.learn.task import decision_costs
 from pyomo_csg.solve import Oracle
 
@@ -54,16 +54,15 @@ class Comparison:
             found = "no decision has a cost on any pair; see Oracle.cost for why"
             raise DataError("Nothing could be compared", [found])
         costs = self.costs.fillna(self.costs.max(axis=None))
-        differences = costs.sub(costs.iloc[:, 0], axis=0)
-        root = math.sqrt(len(costs))
+        by_policy = costs.to_numpy().T
+        apart = paired_difference(by_policy, by_policy[0], ddof=1)
         return pd.DataFrame(
             {
                 "mean": costs.mean(),
-                "standard_error": costs.std() / root,
-                "difference": differences.mean(),
-                "difference_error": differences.std() / root,
-                "first_better": (differences > 0).mean()
-                + (differences == 0).mean() / 2,
+                "standard_error": standard_error(by_policy, ddof=1),
+                "difference": apart.mean,
+                "difference_error": apart.standard_error,
+                "first_better": apart.reference_wins,
                 "unsolved": self.costs.isna().sum(),
             }
         )
@@ -110,7 +109,11 @@ def compare(
     first, held_out = next(iter(policies.values())), next(iter(rows.values()))
     decisions = {
         name: policy.decide(
-            rows[name].contexts, on_error="record", progress=progress, fresh=True
+            rows[name].contexts,
+            known=rows[name].known,
+            on_error="record",
+            progress=progress,
+            fresh=True,
         ).to_numpy()
         for name, policy in policies.items()
     }
@@ -119,7 +122,9 @@ def compare(
     return Comparison(
         pd.DataFrame(
             {
-                name: decision_costs(first.oracle, made, held_out.outcomes)
+                name: decision_costs(
+                    first.oracle, made, held_out.outcomes, held_out.known
+                )
                 for name, made in decisions.items()
             }
         )
@@ -137,7 +142,11 @@ def _baseline_decisions(
         for name, baseline in zip(found, baselines, strict=True):
             # Not decide(), which would log a baseline's failures as a policy's.
             solution, *_ = baseline._solve_contexts(
-                held_out.contexts[rows], on_error="record", progress=False, fresh=True
+                held_out.contexts[rows],
+                known=held_out.known[rows],
+                on_error="record",
+                progress=False,
+                fresh=True,
             )
             found[name][rows] = solution.decision
     return found
@@ -156,7 +165,7 @@ def _splits(
         min(_FOLDS, len(held_out)), shuffle=shuffle, random_state=0 if shuffle else None
     )
     for train, rows in folds.split(everything):
-        yield History(held_out.contexts[train], held_out.outcomes[train]), rows
+        yield held_out.select(train), rows
 
 
 def read_pairs(policy: Decider, data: Any) -> History:
@@ -165,7 +174,9 @@ def read_pairs(policy: Decider, data: Any) -> History:
     names = None if policy.context_names is None else list(policy.context_names)
     first = data[0] if isinstance(data, tuple) and data else data
     has_frame = any(isinstance(part, pd.DataFrame) for part in (data, first))
-    pairs = read_history(policy.two_stage, data, names if has_frame else None)
+    pairs = read_history(
+        policy.two_stage, data, names if has_frame else None, policy.preprocessing
+    )
     read_contexts(pairs.contexts, policy.context_shape, policy.context_names)
     return pairs
 
@@ -187,12 +198,7 @@ def split_halves(pairs: History, seed: int) -> tuple[History, np.ndarray]:
     if not pairs.has_panels:
         order = np.random.default_rng(seed).permutation(order)
     middle = len(order) // 2
-    return select_pairs(pairs, order[:middle]), order[middle:]
-
-
-def select_pairs(pairs: History, rows: np.ndarray) -> History:
-    """Return some rows of the pairs."""
-    return History(pairs.contexts[rows], pairs.outcomes[rows], pairs.context_names)
+    return pairs.select(order[:middle]), order[middle:]
 
 
 def policy_costs(
@@ -201,5 +207,6 @@ def policy_costs(
     """Return the costs (n,) of a policy's decisions, by its model or another policy's."""
     owner = evaluator or policy
     names = [v.name for v in owner.two_stage.first_stage_variables]
-    decisions = policy.decide(pairs.contexts, progress=False)[names].to_numpy()
-    return owner.oracle.cost(decisions, pairs.outcomes, progress=False)
+    how: Any = {"known": pairs.known, "progress": False}
+    decisions = policy.decide(pairs.contexts, **how)[names].to_numpy()
+    return owner.oracle.cost(decisions, pairs.outcomes, **how)

@@ -29,6 +29,7 @@ from pyomo_csg.evaluation.statistics import (
     timing_table,
 )
 from pyomo_csg.evaluation.tables import count_words, summary_table, write_text
+from pyomo_csg.learn.selection.scoring import standard_error
 from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class Evaluation:
         draws : int
             Number of bootstrap samples.
         """
-        values, column = self._measured.to_numpy(), self._column(to)
+        values, column = self._gaps_or_costs.to_numpy(), self._column(to)
         check_interval_options(level, seed, draws)
         trial, present = self._reference.index.codes[0], self._present.to_numpy()
         if column is not None:
@@ -208,9 +209,38 @@ class Evaluation:
         statistics : list
             As in :meth:`interval`.
         """
-        values, column = self._measured.to_numpy(), self._column(to)
+        values, column = self._gaps_or_costs.to_numpy(), self._column(to)
         found = {
             statistic_name(s): statistic_ratios(s, values, column) for s in statistics
+        }
+        return pd.DataFrame(found, index=self._names)
+
+    def differences(self, to: str | None = None) -> pd.DataFrame:
+        """Return how much more each policy's decisions cost than those of one policy.
+
+        Differences are paired: only cases that both have count. Standard errors allow for
+        neighboring cases that are correlated, as days of a time series are.
+
+        Parameters
+        ----------
+        to : str, optional
+            The policy to compare with. Default: the first one.
+
+        Returns
+        -------
+        DataFrame
+            ``mean`` and its ``standard_error`` for each policy, in units of cost.
+        """
+        names = self.policies
+        self._check_policies([to] if to is not None else names[:1])
+        costs = self.costs
+        apart = costs.sub(costs[to if to is not None else names[0]], axis=0)
+        columns = [apart[name].dropna().to_numpy() for name in names]
+        found = {
+            "mean": [c.mean() if len(c) else np.nan for c in columns],
+            "standard_error": [
+                float(standard_error(c, 1)) if len(c) > 1 else np.nan for c in columns
+            ],
         }
         return pd.DataFrame(found, index=self._names)
 
@@ -334,7 +364,7 @@ class Evaluation:
         return pd.Index(self.policies, name="policy")
 
     @property
-    def _measured(self) -> pd.DataFrame:
+    def _gaps_or_costs(self) -> pd.DataFrame:
         """The numbers that statistics are computed from."""
         return self.gaps if self.has_reference else self.costs
 
@@ -351,7 +381,7 @@ class Evaluation:
         return self._records.groupby("policy").size().reindex(self._names)
 
     def _statistic(self, statistic: Statistic) -> pd.Series:
-        found = column_statistics(statistic, self._measured.to_numpy())
+        found = column_statistics(statistic, self._gaps_or_costs.to_numpy())
         return pd.Series(found, index=self._names, name=statistic_name(statistic))
 
     def _column(self, policy: str | None) -> int | None:

@@ -14,8 +14,17 @@ import numpy as np
 import pandas as pd
 from pyomo.core.base.block import BlockData
 
+from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError, SolveError
-from pyomo_csg.evaluation.cases import Case, check_options, read_cases, select_model
+from pyomo_csg.evaluation.cases import (
+    FULL,
+    Case,
+    are_rows,
+    cases_of_rows,
+    check_options,
+    read_cases,
+    select_model,
+)
 from pyomo_csg.evaluation.evaluation import Evaluation
 from pyomo_csg.evaluation.reference import (
     FULL_PROGRAM,
@@ -31,16 +40,16 @@ from pyomo_csg.evaluation.tables import low_cost_warnings
 from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages.inputs import decision_vector
-from pyomo_csg.transform.transformations import check_feasible
+from pyomo_csg.stages.model_checks import check_feasible
 
 logger = logging.getLogger(__name__)
 
 
 def evaluate(
     policies: Mapping[str, Any],
-    cases: Sequence[Case],
+    cases: Any,
     *,
-    reference: Any = "2sp",
+    reference: Any = "auto",
     model: BlockData | None = None,
     solver: str = "highs",
     options: Mapping[str, Any] | None = None,
@@ -58,11 +67,13 @@ def evaluate(
     policies : mapping from name to policy
         Objects with ``decide(context)``, which returns a :class:`pyomo_csg.Decision` or
         another mapping from names of first-stage variables to values.
-    cases : list of Case
-        Contexts, each with its conditional distribution.
-    reference : '2sp', array (n,) or None
+    cases : list of Case, (contexts, outcomes) or DataFrame
+        Contexts, each with its conditional distribution. Or held-out rows, as in
+        :func:`pyomo_csg.fit`: each is a case with its observed outcome.
+    reference : 'auto', '2sp', array (n,) or None
         What to compare costs with: the full program on each case's distribution; given
-        values, lower being better; or nothing.
+        values, lower being better; or nothing. ``'auto'`` is ``'2sp'`` for cases and None
+        for rows, where ``'2sp'`` would mean that the outcome is known in advance.
     model : ConcreteModel, optional
         The annotated model that decisions are evaluated with. Default: that of the first
         policy.
@@ -106,10 +117,20 @@ def evaluate(
     (4, 2)
     >>> bool(evaluation.median()["K=5"] < evaluation.median()["K=1"])
     True
+
+    Held-out rows of a history:
+
+    >>> on_rows = csg.evaluate(policies, newsvendor.sample(20, seed=3))
+    >>> on_rows.costs.shape, list(on_rows.differences(to="K=5"))
+    ((20, 2), ['mean', 'standard_error'])
     """
     check_options(tolerance, trial)
     exact = Oracle(select_model(policies, model), solver, executor, workers)
     full = Oracle(exact.two_stage.model, solver, executor, workers, options)
+    if has_rows := are_rows(cases):
+        cases = cases_of_rows(exact.two_stage, cases)
+    if isinstance(reference, str) and reference == "auto":
+        reference = None if has_rows else FULL
     read, values = read_cases(exact.two_stage, policies, cases, reference)
     records = run_policies(policies, read, exact, trial, progress)
     if reference is None:
@@ -138,26 +159,13 @@ def evaluate(
 
 @dataclass(frozen=True)
 class Record:
-    """The result of one policy in one case.
+    """The result of one policy in one case; times are NaN if the policy has no oracle."""
 
-    Attributes
-    ----------
-    cost : float
-        Expected cost of the decision; NaN if there is none.
-    seconds : float
-        Time to decide.
-    solve_seconds, solver_seconds : float
-        The part of it in the policy's oracle, and the part of that in the solver; NaN if
-        the policy has no oracle.
-    failure : str
-        Why there is no cost; empty if there is one.
-    """
-
-    cost: float = np.nan
-    seconds: float = np.nan
-    solve_seconds: float = np.nan
-    solver_seconds: float = np.nan
-    failure: str = ""
+    cost: float = np.nan  # expected, of the decision; NaN if there is none
+    seconds: float = np.nan  # to decide
+    solve_seconds: float = np.nan  # of these, in the policy's oracle
+    solver_seconds: float = np.nan  # of these, in the solver
+    failure: str = ""  # why there is no cost
 
 
 def run_policies(
@@ -182,7 +190,7 @@ def run_policies(
 
 def _run_policy(policy: Any, case: Case, number: int, exact: Oracle) -> Record:
     try:
-        decision, record = _timed_decision(policy, case.context)
+        decision, record = _timed_decision(policy, case)
     except SolveError as error:
         return Record(failure=error.status)
     if isinstance(decision, pd.DataFrame):
@@ -190,7 +198,7 @@ def _run_policy(policy: Any, case: Case, number: int, exact: Oracle) -> Record:
         raise DataError("Cannot evaluate", [found])
     try:
         vector = decision_vector(exact.two_stage, decision)
-        check_feasible(exact.two_stage, vector.tolist())
+        check_feasible(exact.two_stage, vector.tolist(), case.numbers[0].tolist())
     except DataError as error:
         return replace(record, failure="; ".join(error.problems))
     cost = expected_cost(exact, vector, case)
@@ -201,12 +209,15 @@ def _run_policy(policy: Any, case: Case, number: int, exact: Oracle) -> Record:
     return replace(record, cost=cost)
 
 
-def _timed_decision(policy: Any, context: Any) -> tuple[Any, Record]:
+def _timed_decision(policy: Any, case: Case) -> tuple[Any, Record]:
     """Return a decision, and a record of the time it took, without a cost."""
     oracle = getattr(policy, "oracle", None)
     before = None if oracle is None else replace(oracle.stats)
     start = time.perf_counter()
-    decision = policy.decide(context)
+    if isinstance(policy, Decider) and case.numbers.size:
+        decision = policy.decide(case.context, known=case.numbers)
+    else:
+        decision = policy.decide(case.context)
     seconds = time.perf_counter() - start
     if oracle is None or before is None:
         return decision, Record(seconds=seconds)

@@ -40,38 +40,20 @@ CASE_KEYS = ["trial", "case"]
 
 @dataclass(frozen=True)
 class FullProgram:
-    """The full program of a case, solved; lower values are better.
+    """The full program of a case, solved; lower values are better."""
 
-    Attributes
-    ----------
-    value : float
-        Cost of its decision; NaN if it has none.
-    bound : float
-        Proven lower bound of the cost of any decision; NaN if there is none.
-    seconds : float
-        Solve time.
-    status : str
-        ``'optimal'``, ``'time limit'``, ``'infeasible'``, ...
-    decision : list of float
-    """
-
-    value: float = np.nan
-    bound: float = np.nan
-    seconds: float = np.nan
-    status: str = ""
+    value: float = np.nan  # cost of its decision; NaN if there is none
+    bound: float = np.nan  # proven lower bound of the cost; NaN if there is none
+    seconds: float = np.nan  # to solve it
+    status: str = ""  # 'optimal', 'time limit', 'infeasible', ...
     decision: list[float] = field(default_factory=list)
 
 
 class ProgramCache:
-    """Stores full programs, one file each; several runs can share the folder.
+    """Stores full programs, one file each, in a folder that several runs can share.
 
-    Parameters
-    ----------
-    folder : path, optional
-        Created if needed. With None nothing is stored.
-    two_stage : TwoStageModel
-    settings : mapping
-        How programs are solved. With the model and the case, they name the file.
+    The model, the settings of the solver and the case name the file. With the folder None,
+    nothing is stored.
     """
 
     def __init__(
@@ -123,7 +105,9 @@ class ProgramCache:
 
     def _program_file(self, folder: Path, case: Case) -> Path:
         identity = {
-            "model": model_fingerprint(self._two_stage, case.outcomes[0]),
+            "model": model_fingerprint(
+                self._two_stage, case.outcomes[0], case.numbers[0]
+            ),
             "distribution": case.digest(),
             **self._settings,
         }
@@ -136,12 +120,12 @@ def _parse(file: Path, header: dict[str, Any], arrays: Arrays) -> FullProgram:
     numbers: list[Any] = [header.get(name) for name in ("value", "bound", "seconds")]
     status, decision = header.get("status"), arrays.get("decision")
     if not all(isinstance(number, float) for number in numbers):
-        raise _PROGRAM.damaged(file, "its value, bound or time is not a number")
+        raise _PROGRAM.damage_error(file, "its value, bound or time is not a number")
     if not isinstance(status, str) or decision is None or decision.ndim != 1:
-        raise _PROGRAM.damaged(file, "it has no status or no decision")
+        raise _PROGRAM.damage_error(file, "it has no status or no decision")
     value, bound, seconds = numbers
     if not np.isfinite([value, *decision]).all():
-        raise _PROGRAM.damaged(file, "its value or decision is not finite")
+        raise _PROGRAM.damage_error(file, "its value or decision is not finite")
     return FullProgram(value, bound, seconds, status, decision.astype(float).tolist())
 
 
@@ -172,7 +156,11 @@ def solve_full_programs(
 def _timed_solve(oracle: Oracle, case: Case) -> tuple[Solution, float]:
     start = time.perf_counter()
     solution = oracle.solve(
-        case.outcomes, case.weights, on_error="record", progress=False
+        case.outcomes,
+        case.weights,
+        known=case.numbers,
+        on_error="record",
+        progress=False,
     )
     return solution, time.perf_counter() - start
 
@@ -209,7 +197,9 @@ def _each(
 
 def expected_cost(exact: Oracle, decision: np.ndarray, case: Case) -> float:
     """Return the expected cost of a decision (s,); NaN if an outcome has no recourse."""
-    costs = exact.cost(decision, case.outcomes, on_error="record", progress=False)
+    costs = exact.cost(
+        decision, case.outcomes, known=case.numbers, on_error="record", progress=False
+    )
     return float(case.weights @ costs)
 
 

@@ -131,7 +131,7 @@ class Table:
     notes: list[str]
 
     def text(self) -> str:
-        """Return plain text."""
+        """Return the table as text."""
         lines = [self.header, *self.rows]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         found = []
@@ -179,8 +179,10 @@ def summary_table(evaluation: Evaluation) -> Table:
         scale, digits, of = 1.0, 6, "cost"
     timing, interval = evaluation.timing(), evaluation.interval("median", _LEVEL)
     ends = (_format(scale * interval[end], digits) for end in ("low", "high"))
-    columns = {
-        "policy": evaluation.policies,
+    columns = {"policy": evaluation.policies}
+    if not evaluation.has_reference and len(evaluation.policies) > 1:
+        columns[f"above {evaluation.policies[0]}"] = _format_differences(evaluation)
+    columns |= {
         f"median {of}": _format(scale * evaluation.median(), digits),
         f"{_LEVEL:.0%} interval": [f"{a} to {b}" for a, b in zip(*ends, strict=True)],
         f"mean {of}": _format(scale * evaluation.mean(), digits),
@@ -193,6 +195,13 @@ def summary_table(evaluation: Evaluation) -> Table:
     rows = [list(row) for row in zip(*columns.values(), strict=True)]
     method = f"intervals of the median by {interval.columns.name}"
     return Table(list(columns), rows, [*remarks(evaluation), method])
+
+
+def _format_differences(evaluation: Evaluation) -> list[str]:
+    """Return mean differences from the first policy with their standard errors."""
+    _, *others = evaluation.differences().itertuples(index=False)
+    cells = (f"{row.mean:+.4g} +- {row.standard_error:.2g}" for row in others)
+    return ["", *cells]
 
 
 def write_text(content: str, path: str | os.PathLike[str] | None) -> str:

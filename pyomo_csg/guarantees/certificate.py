@@ -14,12 +14,11 @@ from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.comparison import (
     policy_costs,
     read_pairs,
-    select_pairs,
     split_halves,
 )
 from pyomo_csg.guarantees.gap import NEIGHBORHOODS, PERFECT, Gap, estimate_gap
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
-from pyomo_csg.learn.history import History
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.validation import Problems, is_number
 
 _SUBJECT = "There is no certificate"
@@ -51,7 +50,7 @@ class Certificate:
         fitted to.
     gaps : tuple of Gap
         By how much it costs more than the best; ``interval.upper`` is the bound.
-    maximised : bool
+    maximized : bool
         Whether the model is maximized.
     """
 
@@ -61,7 +60,7 @@ class Certificate:
     cost: Interval
     advantages: dict[str, Interval]
     gaps: tuple[Gap, ...]
-    maximised: bool
+    maximized: bool
 
     @property
     def excess(self) -> float:
@@ -71,7 +70,7 @@ class Certificate:
 
     def __str__(self) -> str:
         lines = [
-            _describe_cost(self.cost, self.maximised),
+            _describe_cost(self.cost, self.maximized),
             *(_describe_advantage(*one) for one in self.advantages.items()),
         ]
         if len(self.advantages) > 1:
@@ -104,8 +103,8 @@ class Certificate:
         return lines
 
 
-def _describe_cost(cost: Interval, maximised: bool) -> str:
-    if maximised:
+def _describe_cost(cost: Interval, maximized: bool) -> str:
+    if maximized:
         verb, mean, side, bound = "earns", -cost.mean, "at least", -cost.upper
     else:
         verb, mean, side, bound = "costs", cost.mean, "at most", cost.upper
@@ -132,7 +131,7 @@ def _describe_excess(excess: float) -> str:
 
 def _describe_gap(gap: Gap) -> str:
     most = _format(gap.interval.upper)
-    if gap.rival == PERFECT:
+    if gap.reference == PERFECT:
         return f"perfect information would save at most {most}"
     return (
         f"the best policy would save about {_format(gap.interval.mean)}, at most {most}, "
@@ -215,12 +214,16 @@ def certify(
     baselines, rows = _baselines(policy, pairs, against, history, seed)
     costs = policy_costs(policy, pairs)
     baseline_costs = {
-        name: policy_costs(baseline, select_pairs(pairs, rows), policy)
+        name: policy_costs(baseline, pairs.select(rows), policy)
         for name, baseline in baselines.items()
     }
     for found in (costs, *baseline_costs.values()):
         _check_costs(found, cost_range)
-    kinds = (PERFECT, NEIGHBORHOODS) if gaps else ()
+    kinds: tuple[str, ...] = (PERFECT, NEIGHBORHOODS) if gaps else ()
+    if (
+        pairs.known.size
+    ):  # rows have programs of their own, so there are no neighborhoods
+        kinds = kinds[:1]
     share = delta / (1 + 2 * len(baselines) + len(kinds))  # Bonferroni: one per bound
     return Certificate(
         policy.two_stage.model.name or "",

@@ -19,10 +19,8 @@ from pyomo_csg.evaluation.comparison import (
     check_decider,
     policy_costs,
     read_pairs,
-    select_pairs,
     split_halves,
 )
-from pyomo_csg.learn.context_reader import read_contexts
 from pyomo_csg.stages.inputs import scenario_batch, weight_batch
 from pyomo_csg.validation import Problems
 
@@ -129,11 +127,12 @@ def values(
     problems.raise_any()
     if history is None:
         seen, rows = split_halves(pairs, seed)
-        pairs = select_pairs(pairs, rows)
+        pairs = pairs.select(rows)
     else:
         seen = read_pairs(policy, history)
     sense = int(policy.two_stage.sense)
-    perfect = policy.oracle.solve(pairs.outcomes[:, None], progress=False).value
+    how: Any = {"known": pairs.known, "progress": False}
+    perfect = policy.oracle.solve(pairs.outcomes[:, None], **how).value
     return _make_values(
         policy_costs(forest_expected_value(policy, seen, seed), pairs),
         policy_costs(policy, pairs),
@@ -192,7 +191,7 @@ def _case_costs(
 ) -> list[float]:
     """Return the expected costs in one context, in the order of the table."""
     oracle, sense = policy.oracle, int(policy.two_stage.sense)
-    context, _ = read_contexts(context, policy.context_shape, policy.context_names)
+    context, _ = policy.read_contexts(context)
     problems = Problems(
         f"The distribution does not fit '{policy.two_stage.model.name}'"
     )
@@ -201,13 +200,14 @@ def _case_costs(
     problems.raise_any()
     outcomes, weights = batch[0], shares[0]
     mean = (weights @ outcomes)[None]
+    how: Any = {"known": policy.known_numbers(context), "progress": False}
     decisions = [
-        oracle.solve(mean, progress=False).decision,
-        policy.decide(context, progress=False).to_numpy()[0],
-        oracle.solve(outcomes, weights, progress=False).decision,
+        oracle.solve(mean, **how).decision,
+        policy.decide(context, **how).to_numpy()[0],
+        oracle.solve(outcomes, weights, **how).decision,
     ]
-    costs = [weights @ oracle.cost(y, outcomes, progress=False) for y in decisions]
-    perfect = oracle.solve(outcomes[:, None], progress=False).value
+    costs = [weights @ oracle.cost(y, outcomes, **how) for y in decisions]
+    perfect = oracle.solve(outcomes[:, None], **how).value
     return [*costs, sense * (weights @ perfect)]
 
 
@@ -290,7 +290,12 @@ def ambiguity(policy: Decider, data: Any) -> Ambiguity:
     weights = policy.weights(pairs.contexts)
     best, worst = (
         policy.oracle.loss(
-            scenarios, pairs.outcomes, kind, weights=weights, progress=False
+            scenarios,
+            pairs.outcomes,
+            kind,
+            weights=weights,
+            known=pairs.known,
+            progress=False,
         )
         for kind in ("optimistic", "pessimistic")
     )

@@ -17,13 +17,13 @@ from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.evaluation.comparison import policy_costs, read_pairs
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.distributions.samplers import context_features
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.validation import Problems, is_one_of, is_whole
 
 PERFECT, NEIGHBORHOODS, CONTEXT_FREE = REFERENCES = (
     "perfect information",
-    "neighbourhoods",
+    "neighborhoods",
     "context-free",
 )
 _GROUPS, _MAX_SIZE = 30, 30  # Mak, Morton and Wood use 30 groups
@@ -35,9 +35,9 @@ class Gap:
 
     Attributes
     ----------
-    rival : str
+    reference : str
         The reference. ``'perfect information'`` knows each outcome beforehand.
-        ``'neighbourhoods'`` makes the best decision for each group of similar contexts.
+        ``'neighborhoods'`` makes the best decision for each group of similar contexts.
         ``'context-free'`` makes the best single decision for all contexts.
     size : int
         The number of pairs in a group.
@@ -45,7 +45,7 @@ class Gap:
         Of the mean gap; only ``upper`` bounds the true gap.
     """
 
-    rival: str
+    reference: str
     size: int
     interval: Interval
 
@@ -56,14 +56,14 @@ class Gap:
         It is an estimate for neighborhoods: their contexts differ, so the best policy may
         cost less than the best single decision for a whole group.
         """
-        return self.rival != NEIGHBORHOODS
+        return self.reference != NEIGHBORHOODS
 
 
 def optimality_gap(
     policy: Decider,
     data: Any,
     *,
-    rival: str = "neighbourhoods",
+    reference: str = "neighborhoods",
     delta: float = 0.05,
     size: int | None = None,
     width: float | None = None,
@@ -76,7 +76,7 @@ def optimality_gap(
     policy : Decider
     data : (contexts, outcomes) or DataFrame
         Pairs that it was not fitted to.
-    rival : str
+    reference : str
         The reference, as in :class:`Gap`.
     delta : float
         The probability, at most, that the mean gap exceeds ``interval.upper``.
@@ -101,7 +101,7 @@ def optimality_gap(
     ...     method="mmd", progress=False,
     ... )
     >>> held_out = newsvendor.sample(120, seed=2)
-    >>> gap = optimality_gap(policy, held_out, rival="perfect information")
+    >>> gap = optimality_gap(policy, held_out, reference="perfect information")
     >>> gap.size, gap.proven, 0 <= gap.interval.mean <= gap.interval.upper
     (1, True, True)
     """
@@ -109,8 +109,8 @@ def optimality_gap(
     problems = Problems("Cannot bound the gap")
     problems.check_fractions(delta=delta)
     problems.check_seed(seed)
-    if not is_one_of(rival, REFERENCES):
-        problems.add(f"rival is {rival!r}; give one of {REFERENCES}")
+    if not is_one_of(reference, REFERENCES):
+        problems.add(f"reference is {reference!r}; give one of {REFERENCES}")
     if width is not None:
         problems.check_nonnegative(width=width)
     most = len(pairs) // 2  # so that there are two groups
@@ -120,7 +120,7 @@ def optimality_gap(
         problems.add(f"size is {size!r}; give a whole number from 1 to {most}")
     problems.raise_any()
     costs = policy_costs(policy, pairs)
-    return estimate_gap(policy, pairs, costs, rival, delta, size, width, seed)
+    return estimate_gap(policy, pairs, costs, reference, delta, size, width, seed)
 
 
 def estimate_gap(
@@ -136,10 +136,14 @@ def estimate_gap(
     """Return the gap of a policy from the costs (n,) of its decisions on the pairs."""
     if size is None:
         size = min(_MAX_SIZE, max(2, len(pairs) // _GROUPS))
+    if pairs.known.size:  # rows have programs of their own, so there are no groups
+        reference = PERFECT
     if reference == PERFECT:
         size = 1
     groups = _group_rows(pairs, size, reference, seed)
-    best = policy.oracle.solve(pairs.outcomes[groups], progress=False).value
+    best = policy.oracle.solve(
+        pairs.outcomes[groups], known=pairs.known[groups[:, 0]], progress=False
+    ).value
     gaps = costs[groups].mean(axis=1) - int(policy.two_stage.sense) * best
     gap_width = None if width is None else width * (1 if size == 1 else 2)
     return Gap(reference, size, mean_interval(gaps, delta, gap_width))

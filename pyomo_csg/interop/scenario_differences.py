@@ -26,26 +26,11 @@ _WIDTH = 40
 class SideBySide:
     """The first scenario's model, with which the others are compared one by one.
 
-    With another scenario's values in its mutable Params it must be that scenario's
-    model. Where it is not, some data is no Param but a number in an expression.
-
-    Parameters
-    ----------
-    name : str
-        The first scenario's.
-    model : ConcreteModel
-        Its model. The values of its mutable Params change until :meth:`restore`.
-
-    Attributes
-    ----------
-    model : ConcreteModel
-        The first scenario's.
-    params : dict
-        From their names to the mutable Params that the model uses.
-    problems : dict
-        From the name of a component to how it differs, the first time that it does.
-    frozen : list of str
-        Params that differ and are not mutable.
+    With another scenario's values in its mutable Params, it must be that scenario's model.
+    Otherwise some data is not in a Param but a number in an expression. ``params`` are the
+    mutable Params that the model uses, by name; their values change until :meth:`restore`.
+    ``problems`` are the first differences by component, and ``frozen`` the names of Params
+    that differ and are not mutable.
     """
 
     def __init__(self, name: str, model: BlockData):
@@ -108,8 +93,8 @@ class SideBySide:
             one, another = ours.get(fact, 0.0), theirs.get(fact, 0.0)
             if not _equal(one, another):
                 return (
-                    f"{_kind(part)} '{key}': {fact} is {_shown(one)} in '{self._name}' "
-                    f"but {_shown(another)} in '{name}', and no mutable Param tells so; "
+                    f"{_kind(part)} '{key}': {fact} is {_quote(one)} in '{self._name}' "
+                    f"but {_quote(another)} in '{name}', and no mutable Param accounts for it; "
                     "declare a Param(..., mutable=True) for the data that differs, and "
                     "use the Param itself in its place"
                 )
@@ -169,11 +154,11 @@ def _terms(expr: Any) -> tuple[float, dict[str, Any]]:
 
 
 def _params_in_use(model: BlockData, parts: dict[str, Any]) -> dict[str, Any]:
-    used = {id(p) for part in parts.values() for p in _params_of(part)}
+    used = {id(p) for part in parts.values() for p in _params_in(part)}
     return {key: p for key, p in _mutable_params(model).items() if id(p) in used}
 
 
-def _params_of(part: Any) -> list[Any]:
+def _params_in(part: Any) -> list[Any]:
     if part.ctype is Var:
         return list(chain(leaves(part.lower)[1], leaves(part.upper)[1]))
     return [] if part.ctype is SOSConstraint else leaves(part.expr)[1]
@@ -200,6 +185,6 @@ def _equal(one: Any, another: Any) -> bool:
     return one == another
 
 
-def _shown(fact: Any) -> str:
+def _quote(fact: Any) -> str:
     text = f"{fact:g}" if isinstance(fact, Real) else f"'{fact}'"
     return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}...'"

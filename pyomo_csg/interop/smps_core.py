@@ -213,7 +213,7 @@ class _CoreReader:
             self._core.ranges[row] = value
 
     def _set_pairs(self, record: Record) -> Iterator[tuple[str, float]]:
-        """Yield rows and numbers of the first RHS or RANGES set, whose name may lack."""
+        """Yield rows and numbers of the first RHS or RANGES set; its name may be missing."""
         words = record.words
         name = words[0] if len(words) % 2 else ""
         pairs = list(_pairs(record, words[len(words) % 2 :]))
@@ -270,7 +270,7 @@ class _CoreReader:
         if kind in ("UP", "UI") and value < 0 and column not in core.lower:
             logger.warning(
                 "'%s', line %d: column '%s' has a negative upper bound and no lower one, "
-                "which is taken as minus infinity",
+                "which is read as minus infinity",
                 *(record.path, record.line, column),
             )
             core.lower[column] = -math.inf

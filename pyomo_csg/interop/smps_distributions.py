@@ -84,7 +84,7 @@ def sample_scenarios(
     return values
 
 
-def normalized(
+def normalize(
     probabilities: Sequence[float], error: type[DataError], subject: str, found: str
 ) -> np.ndarray:
     """Return probabilities that sum to 1; files round them to six digits or so."""

@@ -65,7 +65,7 @@ def parse_number(text: str) -> float | None:
 
 
 def read_lines(path: str | Path) -> tuple[Path, list[str]]:
-    """Return a file's path and lines; text that is not UTF-8 is taken as Latin-1."""
+    """Return a file's path and lines; text that is not UTF-8 is read as Latin-1."""
     place = readable_path(path)
     remedy = "check the permissions of the file"
     with explain_os_errors(f"'{place}' cannot be read", remedy):
@@ -85,7 +85,7 @@ def records(
 ) -> Iterator[Record]:
     """Yield headers and data up to ENDATA, without comments and empty lines.
 
-    ``sections`` are the names that the file's kind knows, for a message about data
+    ``sections`` are the section names of this kind of file, for a message about data
     before the first header.
     """
     section = ""
@@ -114,7 +114,7 @@ def records(
 
 
 def needs_fixed_format(lines: Sequence[str]) -> bool:
-    """Return True if names in COLUMNS contain spaces, so that only columns tell fields.
+    """Return True if names in COLUMNS contain spaces, so that fields must be read by column.
 
     All data of that section must then stand in the columns of fixed format.
     """

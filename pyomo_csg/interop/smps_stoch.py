@@ -15,7 +15,7 @@ from pyomo_csg.interop.smps_distributions import (
     Continuous,
     Discrete,
     Group,
-    normalized,
+    normalize,
 )
 from pyomo_csg.interop.smps_periods import Periods
 from pyomo_csg.interop.smps_records import Record, read_lines, records
@@ -146,7 +146,7 @@ class _StochReader:
             self._take_continuous(record, entry, one, other)
             return
         if entry in self._continuous:
-            found = f"{_named(entry)} has a continuous distribution above"
+            found = f"{_entry_name(entry)} has a continuous distribution above"
             raise record.error(f"{found}; remove one of the two")
         self._check_probability(record, other)
         value = self._combine(core_value(self._core, entry), one)
@@ -157,7 +157,9 @@ class _StochReader:
         self, record: Record, entry: Entry, one: float, other: float
     ) -> None:
         if entry in self._continuous or entry in self._independent:
-            raise record.error(f"{_named(entry)} has two distributions; remove one")
+            raise record.error(
+                f"{_entry_name(entry)} has two distributions; remove one"
+            )
         if self._kind == "NORMAL" and other < 0:
             raise record.error(f"the variance is {other:g}; give a number from 0 up")
         if self._kind == "UNIFORM" and other < one:
@@ -298,9 +300,7 @@ class _StochReader:
 
     def _check_finite(self, record: Record, entry: Entry) -> None:
         if self._mode != "REPLACE" and not np.isfinite(core_value(self._core, entry)):
-            found = (
-                f"{_named(entry)} is infinite in the core, and the mode {self._mode}"
-            )
+            found = f"{_entry_name(entry)} is infinite in the core, and the mode {self._mode}"
             raise record.error(f"{found}; give it a finite bound there")
 
     def _check_period(self, record: Record, name: str, first: bool = False) -> None:
@@ -323,7 +323,7 @@ class _StochReader:
         """Refuse a number that two independent distributions would set."""
         if self._owners.setdefault(entry, owner) != owner:
             raise record.error(
-                f"{_named(entry)} is set by '{self._owners[entry]}' as well; keep one"
+                f"{_entry_name(entry)} is set by '{self._owners[entry]}' as well; keep one"
             )
 
     def finish(self) -> Stoch:
@@ -331,7 +331,7 @@ class _StochReader:
             found = "SCENARIOS stands beside INDEP or BLOCKS; write one or the other"
             raise self._refusal(found)
         for entry, outcomes in self._independent.items():
-            found = f"section INDEP: the probabilities of {_named(entry)}"
+            found = f"section INDEP: the probabilities of {_entry_name(entry)}"
             self._add_discrete([entry], outcomes, found)
         for entry, group in self._continuous.items():
             position = self._place(entry)
@@ -360,7 +360,7 @@ class _StochReader:
             [outcome.values.get(e, v) for e, v in zip(entries, own, strict=True)]
             for outcome in outcomes
         ]
-        chances = normalized(
+        chances = normalize(
             [outcome.probability for outcome in outcomes],
             *(DataError, f"'{self._stoch.path}' cannot be read"),
             f"line {outcomes[0].record.line}, {found}",
@@ -381,6 +381,6 @@ def _entries(outcomes: list[_Realization]) -> list[Entry]:
     return list(dict.fromkeys(entry for one in outcomes for entry in one.values))
 
 
-def _named(entry: Entry) -> str:
+def _entry_name(entry: Entry) -> str:
     index = ", ".join(entry.key) if isinstance(entry.key, tuple) else entry.key
     return f"{entry.param}[{index}]"

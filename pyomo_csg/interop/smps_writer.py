@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pyomo.core.base.block import BlockData
+from pyomo.core.base.constraint import Constraint
+from pyomo.core.expr.numvalue import value
+from pyomo.repn import generate_standard_repn
 
-from pyomo_csg.errors import DataError
+from pyomo_csg.errors import DataError, ModelError
 from pyomo_csg.interop.smps import is_smps_file
-from pyomo_csg.interop.smps_tables import LinearTable, tabulate
+from pyomo_csg.interop.smps_core import VALUED_BOUNDS, VALUELESS_BOUNDS
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import scenario_array, weight_vector
+from pyomo_csg.stages.stage_inference import leaves
 from pyomo_csg.storage import write_user_file
 from pyomo_csg.validation import Problems, is_one_of
 
 _SECTIONS = ("scenarios", "blocks")
 _FIRST, _SECOND = "PERIOD1", "PERIOD2"
 _RHS, _BOUNDS, _RANGES = "RHS", "BND", "RNG"
+_RESERVED = {
+    *("RHS", "RIGHT", "BND", "RNG", "ROOT", "MARKER", "SC", "BL"),
+    *VALUED_BOUNDS,
+    *VALUELESS_BOUNDS,
+}
+_OBJECTIVE = "OBJ"
 
 
 def write_smps(
@@ -194,3 +207,226 @@ def _line(column: str, row: str, value: float) -> str:
 
 def _marker(kind: str) -> str:
     return f"    MARKER    'MARKER'                 '{kind}'"
+
+
+Entry = tuple[str, ...]
+
+
+@dataclass
+class LinearTable:
+    """Rows and columns by their names in the files, first stage first.
+
+    ``uncertain`` has the values of each uncertain number in all scenarios, by
+    ('rhs', row), ('entry', row, column), ('LO', column) or ('UP', column).
+    """
+
+    name: str
+    maximize: bool
+    objective: str = _OBJECTIVE
+    first_rows: int = 0
+    first_columns: int = 0
+    kinds: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, dict[str, float]] = field(default_factory=dict)
+    integer: set[str] = field(default_factory=set)
+    rhs: dict[str, float] = field(default_factory=dict)
+    ranges: dict[str, float] = field(default_factory=dict)
+    bounds: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    uncertain: dict[Entry, list[float]] = field(default_factory=dict)
+
+    def core_value(self, entry: Entry) -> float | None:
+        """Return the value of an uncertain number in the core."""
+        kind, *names = entry
+        if kind == "rhs":
+            return self.rhs.get(names[0], 0.0)
+        if kind == "entry":
+            return self.columns[names[1]].get(names[0], 0.0)
+        return self.bounds[names[0]][kind == "UP"]
+
+
+def tabulate(two_stage: TwoStageModel, scenarios: np.ndarray) -> LinearTable:
+    """Return the table of a model and scenarios (K, p); the model is not changed."""
+    return _Tabulator(two_stage.copy()).table(scenarios)
+
+
+class _Tabulator:
+    """Evaluates a copy of the model, whose Params it sets."""
+
+    def __init__(self, two_stage: TwoStageModel):
+        self._two_stage = two_stage
+        self._params = {id(param) for param in two_stage.uncertain_params}
+        self._variables = [
+            *two_stage.first_stage_variables,
+            *two_stage.recourse_variables,
+        ]
+        columns = _unique_names(v.name for v in self._variables)
+        self._names = {
+            id(v): name for v, name in zip(self._variables, columns, strict=True)
+        }
+        self._rows: list[tuple[Any, list[tuple[str, str]]]] = []
+
+    def table(self, scenarios: np.ndarray) -> LinearTable:
+        two_stage = self._two_stage
+        (name,) = _unique_names([two_stage.model.name])
+        table = LinearTable(name, two_stage.sense < 0)
+        table.first_columns = len(two_stage.first_stage_variables)
+        table.columns = {name: {} for name in self._names.values()}
+        table.integer = {
+            self._names[id(v)] for v in self._variables if not v.is_continuous()
+        }
+        self._check()
+        self._name_rows(table)
+        self._fill_core(table)
+        self._fill_scenarios(table, scenarios)
+        return table
+
+    def _check(self) -> None:
+        two_stage = self._two_stage
+        problems = []
+        for con in self._constraints():
+            if con.ctype is not Constraint:
+                problems.append(f"'{con.name}' is not linear; SMPS has rows only")
+            elif con.body.polynomial_degree() not in (0, 1):
+                found = f"Constraint '{con.name}' is not linear in the variables"
+                problems.append(f"{found}; reformulate it")
+        if two_stage.objective.expr.polynomial_degree() not in (0, 1):
+            found = f"Objective '{two_stage.objective.name}' is not linear"
+            problems.append(f"{found} in the variables; reformulate it")
+        if problems:
+            subject = f"Cannot write '{two_stage.model.name}' as SMPS"
+            raise ModelError(subject, problems)
+
+    def _constraints(self) -> list[Any]:
+        two_stage = self._two_stage
+        return [*two_stage.first_stage_constraints, *two_stage.recourse_constraints]
+
+    def _name_rows(self, table: LinearTable) -> None:
+        """Name the rows of each constraint; one with two uncertain sides has two."""
+        constraints = self._constraints()
+        names = _unique_names([_OBJECTIVE, *(con.name for con in constraints)])[1:]
+        taken = set(names)
+        early = len(self._two_stage.first_stage_constraints)
+        for place, (con, name) in enumerate(zip(constraints, names, strict=True)):
+            has_lower, has_upper = con.has_lb(), con.has_ub()
+            if con.equality:
+                kinds = [(name, "E")]
+            elif has_lower and has_upper and self._is_uncertain(con.expr):
+                other = _another_name(f"{name}_upper", taken)
+                kinds = [(name, "G"), (other, "L")]
+            elif has_lower and has_upper:
+                kinds = [(name, "G")]
+                table.ranges[name] = value(con.upper) - value(con.lower)
+            else:
+                kinds = [(name, "G" if has_lower else "L")]
+            if not (has_lower or has_upper):
+                kinds = []  # a row without sides
+            self._rows.append((con, kinds))
+            table.kinds.update(kinds)
+            table.first_rows += len(kinds) * (place < early)
+
+    def _is_uncertain(self, expr: Any) -> bool:
+        return any(id(param) in self._params for param in leaves(expr)[1])
+
+    def _fill_core(self, table: LinearTable) -> None:
+        for entry, number in self._numbers(self._rows).items():
+            kind, row, *column = entry
+            if kind == "rhs":
+                if number:
+                    table.rhs[row] = number
+            else:
+                table.columns[column[0]][row] = number
+        for name, entries in table.columns.items():
+            if not entries:  # MPS declares a column by its entries
+                table.columns[name][_OBJECTIVE] = 0.0
+        for v in self._variables:
+            low, high = v.bounds
+            low, high = (v.value, v.value) if v.fixed else (low, high)
+            table.bounds[self._names[id(v)]] = (
+                None if low is None else float(low),
+                None if high is None else float(high),
+            )
+
+    def _fill_scenarios(self, table: LinearTable, scenarios: np.ndarray) -> None:
+        """Record each number that differs from the core in some scenario."""
+        moving = [(c, kinds) for c, kinds in self._rows if self._is_uncertain(c.expr)]
+        bounded = self._two_stage.uncertain_bounds
+        # A coefficient of the core may vanish in every scenario.
+        entries = dict.fromkeys(self._numbers(moving))
+        everything = []
+        for scenario in scenarios.tolist():
+            for param, number in zip(
+                self._two_stage.uncertain_params, scenario, strict=True
+            ):
+                param.set_value(number)
+            everything.append({**self._numbers(moving), **self._bounds(bounded)})
+        entries.update(dict.fromkeys(entry for one in everything for entry in one))
+        for entry in entries:
+            own = table.core_value(entry)
+            absent = 0.0  # the entry of a coefficient that vanishes in a scenario
+            values = [found.get(entry, absent) for found in everything]
+            if any(number != own for number in values):
+                table.uncertain[entry] = values
+                if entry[0] == "entry":
+                    table.columns[entry[2]].setdefault(entry[1], 0.0)
+        if not table.uncertain:
+            self._keep_one(table, everything)
+
+    def _keep_one(
+        self, table: LinearTable, everything: list[dict[Entry, float]]
+    ) -> None:
+        """Write one number even if all scenarios equal the core: files need some."""
+        entry = next(
+            entry
+            for entry in everything[0]
+            if entry[0] != "rhs"
+            or entry[1] not in list(table.kinds)[: table.first_rows]
+        )
+        table.uncertain[entry] = [found[entry] for found in everything]
+
+    def _numbers(self, rows: list[Any]) -> dict[Entry, float]:
+        """Return coefficients and right-hand sides at the Params' present values."""
+        found: dict[Entry, float] = {}
+        for con, kinds in rows:
+            repn = generate_standard_repn(con.body, compute_values=True)
+            for row, kind in kinds:
+                side = con.upper if kind == "L" else con.lower
+                found["rhs", row] = float(value(side)) - float(value(repn.constant))
+                found.update(self._entries(row, repn))
+        repn = generate_standard_repn(self._two_stage.objective.expr)
+        # The right-hand side of an objective is minus its constant.
+        found["rhs", _OBJECTIVE] = -float(value(repn.constant))
+        found.update(self._entries(_OBJECTIVE, repn))
+        return found
+
+    def _entries(self, row: str, repn: Any) -> Iterable[tuple[Entry, float]]:
+        for v, number in zip(repn.linear_vars, repn.linear_coefs, strict=True):
+            yield ("entry", row, self._names[id(v)]), float(value(number))
+
+    def _bounds(self, bounded: list[Any]) -> dict[Entry, float]:
+        found: dict[Entry, float] = {}
+        for v in bounded:
+            for kind, bound in zip(("LO", "UP"), v.bounds, strict=True):
+                if bound is not None:
+                    found[kind, self._names[id(v)]] = float(bound)
+        return found
+
+
+def _unique_names(names: Iterable[str]) -> list[str]:
+    """Return names without spaces that no reader takes for something else."""
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        word = "_".join(str(name).split()) or "unnamed"
+        if word.upper() in _RESERVED or word.startswith(("$", "*", "'")):
+            word = f"_{word}"
+        found.append(_another_name(word, taken))
+    return found
+
+
+def _another_name(word: str, taken: set[str]) -> str:
+    """Return a name that is not taken yet, and take it."""
+    name, count = word, 1
+    while name in taken:
+        count += 1
+        name = f"{word}_{count}"
+    taken.add(name)
+    return name

@@ -202,13 +202,13 @@ class _Folder:
 
     def open(self) -> None:
         """Lock the folder, and check that it belongs to this fit."""
-        with self._explaining():
+        with self._explain_write_errors():
             self.path.mkdir(parents=True, exist_ok=True)
             if holder := self._lock.acquire():
                 found = f"{holder} is using it; wait for it, or give another folder"
                 raise self._error([found])
         try:
-            with self._explaining():
+            with self._explain_write_errors():
                 self._check_identity()
                 for partial in self.path.glob(f".*{PARTIAL}"):
                     partial.unlink()
@@ -256,9 +256,9 @@ class _Folder:
         """Store a stage."""
         header = {"name": parts, "note": note, "log": entries}
         try:
-            with self._explaining():
+            with self._explain_write_errors():
                 _STAGE.write(self._stage_file(parts), header, arrays)
-        except StoredFileError as error:  # too large: the fit goes on without it
+        except StoredFileError as error:  # too large: the fit continues without it
             logger.warning("%s; the stage is not stored", _in_one_line(error))
 
     def _check_identity(self) -> None:
@@ -278,7 +278,7 @@ class _Folder:
             raise self._error([found]) from None
         now = dict(_flatten(self._identity))
         differences = [
-            f"{key} is {_shown(now, key)} now and was {_shown(before, key)}"
+            f"{key} is {_format_setting(now, key)} now and was {_format_setting(before, key)}"
             for key in sorted(before.keys() | now.keys())
             if _text(before, key) != _text(now, key)
         ]
@@ -302,7 +302,7 @@ class _Folder:
         return f"Cannot use checkpoint folder '{self.path}'"
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
+    def _explain_write_errors(self) -> Iterator[None]:
         with explain_os_errors(self._subject, _MAKE_ROOM):
             yield
 
@@ -332,5 +332,5 @@ def _text(mapping: Mapping[str, Any], key: str) -> str:
     return to_json(mapping[key], sort_keys=True) if key in mapping else "missing"
 
 
-def _shown(mapping: Mapping[str, Any], key: str) -> str:
+def _format_setting(mapping: Mapping[str, Any], key: str) -> str:
     return reprlib.repr(mapping[key]) if key in mapping else "missing"

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.spatial.distance import pdist
+from scipy.stats import rankdata
 from torch import nn
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.distances import KERNELS, METRICS
 from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.validation import METHODS, Problems, is_number, is_one_of, is_whole
 
 _SETTINGS = "The settings do not fit"
@@ -24,11 +26,13 @@ _CANNOT_FIT = "Cannot fit"
 _NETWORKS = ("mlp", "lstm", "linear", "constant", "location-scale")
 _MAX_UNITS = 2**16
 _MAX_POINTS = 300  # for the bandwidth, which compares all pairs of points
+_LAGS, _LEAST_PER_LAG = (1, 7), 4  # rows
+_CLEARLY_CORRELATED = 5.0  # standard errors; about one in a million independent columns
 _CHOICES = {
     "weights": ("equal", "learned"),
     "device": ("cpu", "cuda", "auto"),
     "units": ("standard", "raw"),
-    "rows": ("independent", "series"),
+    "rows": ("auto", "independent", "series"),
 }
 
 
@@ -56,7 +60,8 @@ class FitConfig:
         ``'equal'``, or ``'learned'``: a softmax over the scenarios, by context.
     rows : str
         ``'independent'`` rows are held out at random. A time ``'series'`` is held out in
-        blocks, as panels always are.
+        blocks, as panels always are. ``'auto'`` finds a series by the dates in the index,
+        or by outcomes that resemble those of the row before or a week before.
     batch : int
         Rows per training step.
     mmd_epochs, task_epochs, loss_epochs : int
@@ -98,7 +103,7 @@ class FitConfig:
     bandwidth: float | None = None
     units: str | None = None
     weights: str = "equal"
-    rows: str = "independent"
+    rows: str = "auto"
     batch: int = 50
     mmd_epochs: int = 30
     task_epochs: int = 12
@@ -202,6 +207,7 @@ def validate_fit_arguments(
     callback: Any,
     seconds: Any = None,
     plan: Any = None,
+    preprocess: Any = "auto",
 ) -> FitConfig:
     """Return the settings, or raise one error that lists every bad argument."""
     problems = Problems(_CANNOT_FIT)
@@ -215,6 +221,8 @@ def validate_fit_arguments(
         problems.add(
             f"scenarios is 'all', which trains nothing, but method is {method!r}; drop it"
         )
+    if preprocess is not None and not is_one_of(preprocess, ("auto",)):
+        problems.add(f"preprocess is {preprocess!r:.80}; give 'auto' or None")
     if not is_one_of(method, METHODS):
         near = difflib.get_close_matches(str(method), METHODS, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"give one of {METHODS}"
@@ -309,7 +317,29 @@ def parse_number(text: str) -> float:
         return math.nan
 
 
-def with_bandwidth(config: FitConfig, outcomes: np.ndarray) -> FitConfig:
+def complete_settings(config: FitConfig, history: History) -> FitConfig:
+    """Return settings in which what depends on the history is filled in."""
+    config = _with_bandwidth(config, history.outcomes)
+    if config.rows != "auto":
+        return config
+    is_series = history.has_dates or are_correlated(history.outcomes)
+    return replace(config, rows="series" if is_series else "independent")
+
+
+def are_correlated(outcomes: np.ndarray) -> bool:
+    """Whether outcomes (n, p) clearly resemble those one row, or one week of rows, before."""
+    ranks = rankdata(outcomes, axis=0)  # of which outliers in two rows cannot be many
+    spread = ranks.std(axis=0)
+    scaled = (ranks - ranks.mean(axis=0))[:, spread > 0] / spread[spread > 0]
+    n, p = scaled.shape
+    for lag in (lag for lag in _LAGS if p and n >= _LEAST_PER_LAG * lag):
+        correlation = (scaled[lag:] * scaled[:-lag]).sum(axis=0) / n
+        if correlation.max() * math.sqrt(n) > _CLEARLY_CORRELATED:
+            return True
+    return False
+
+
+def _with_bandwidth(config: FitConfig, outcomes: np.ndarray) -> FitConfig:
     """Return settings with a bandwidth fitted to outcomes (n, p), if the kernel has one."""
     if config.bandwidth is not None or not _has_bandwidth(config.kernel):
         return config

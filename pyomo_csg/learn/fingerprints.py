@@ -14,9 +14,9 @@ from torch import Tensor
 
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.distances import trainable_kernel
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.task_nets import FunctionModule, Linear, LocationScale
 from pyomo_csg.learn.package_versions import dependency_versions
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.storage import CONTENT_ERRORS
@@ -32,7 +32,9 @@ def fit_identity(
     """Return what identifies a fit, as JSON types; ``arguments`` are others of csg.fit."""
     return {
         "format": 3,
-        "model": model_fingerprint(oracle.two_stage, history.outcomes[0]),
+        "model": model_fingerprint(
+            oracle.two_stage, history.outcomes[0], history.known[0]
+        ),
         "history": history.fingerprint(),
         "network": _describe_network(network, history),
         "kernel": _fingerprint_kernel(settings, history),
@@ -44,17 +46,21 @@ def fit_identity(
     }
 
 
-def model_fingerprint(two_stage: TwoStageModel, outcome: np.ndarray) -> str:
+def model_fingerprint(
+    two_stage: TwoStageModel, outcome: np.ndarray, known: np.ndarray
+) -> str:
     """Return a digest of everything that a model prints.
 
     Values that a solver or a user may change later do not count: those of free variables
-    are cleared, and the uncertain Params are set to ``outcome`` (p,).
+    are cleared, and the uncertain and known Params are set to ``outcome`` (p,) and
+    ``known`` (r,).
     """
-    two_stage = two_stage.copied()
+    two_stage = two_stage.copy()
     for variable in two_stage.model.component_data_objects(pyo.Var):
         if not variable.fixed:
             variable.set_value(None)
-    for param, value in zip(two_stage.uncertain_params, outcome, strict=True):
+    params = *two_stage.uncertain_params, *two_stage.known_params
+    for param, value in zip(params, [*outcome, *known], strict=True):
         param.set_value(float(value))
     text = io.StringIO()
     two_stage.model.pprint(text)

@@ -11,6 +11,7 @@ import numpy as np
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
+from pyomo_csg.learn.tables.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,10 +36,10 @@ class Selection:
     chosen: str
     margin: float | None = None  # in mean cost, from the runner-up
     confidence: float | None = None  # probability that it beats the runner-up
-    pairs_judged: int | None = None  # how many costs were compared
+    pairs_scored: int | None = None  # how many costs were compared
     candidates: list[CandidateScore] | None = None  # the best first
     loss_net: dict[str, Any] | None = None  # predicted and true losses on held-out rows
-    trust: dict[str, Any] | None = None  # diagnostics of the Loss-Net
+    loss_net_errors: dict[str, Any] | None = None  # diagnostics of the Loss-Net
     notes: list[str] | None = None  # warnings for the report
     settings: dict[str, Any] | None = None  # chosen by a hyperparameter search
     searched: int | None = None  # how many settings were tried
@@ -82,7 +83,7 @@ class FitResult:
     ``summary`` is the content of a report in JSON types. ``training`` holds the losses
     during the fit: a DataFrame, or its columns and rows in JSON types. ``reach`` is the
     largest distance of a context in the history from their mean, as the root mean square
-    of its standardized numbers.
+    of its standardized numbers. ``preprocessing`` makes these numbers from a table's columns.
     """
 
     generator: ScenarioGenerator
@@ -91,6 +92,7 @@ class FitResult:
     training: pd.DataFrame | Mapping[str, Any] | None = None
     context_names: tuple[str, ...] | None = None
     reach: float = 0.0
+    preprocessing: Preprocessing | None = None
 
     @cached_property
     def log(self) -> pd.DataFrame:

@@ -47,7 +47,7 @@ class TrainingLog:
         self.start = clock()
         self.deadline = None if seconds is None else self.start + seconds
         self.bar = FitBar(progress, self.start, self.deadline)
-        self._stage = "start"
+        self._stage, self._is_over = "start", False
 
     def __enter__(self) -> Self:
         self.bar.open()
@@ -61,13 +61,18 @@ class TrainingLog:
         """The rest of the time budget; infinite without one."""
         return math.inf if self.deadline is None else self.deadline - clock()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether a stage was stopped because the time was up."""
+        return self._is_over
+
     @contextmanager
     def stage(self, name: str, total: int, unit: str = "epoch") -> Iterator[StageBar]:
         """Open a stage of the bar; raise TimeUpError if an earlier one used all time.
 
         The first stage of a fit always begins.
         """
-        if self.stopped_in is not None:
+        if self._is_over:
             raise TimeUpError
         started, before, self._stage = clock(), self._stage, name
         self.bar.begin(name, total)
@@ -89,7 +94,20 @@ class TrainingLog:
         """Raise a TimeUpError if the time budget is used up."""
         if self.deadline is not None and clock() > self.deadline:
             self.stopped_in = self.stopped_in or stage or self._stage
+            self._is_over = True
             raise TimeUpError
+
+    @contextmanager
+    def limit_to(self, share: float) -> Iterator[None]:
+        """Let stages take at most a share of the time budget; later ones have the rest."""
+        deadline = self.deadline
+        if deadline is not None:
+            self.deadline = self.start + share * (deadline - self.start)
+        try:
+            yield
+        finally:
+            self.deadline = deadline
+            self._is_over = self.seconds_left <= 0
 
     def record(self, stage: str, step: int, **numbers: Any) -> None:
         """Add an entry."""
@@ -160,7 +178,7 @@ class FitBar:
             self._bar = None
 
     def begin(self, stage: str, total: int) -> None:
-        """Start a stage of so many steps; a stage within a stage counts as part of it."""
+        """Start a stage of ``total`` steps; a stage within a stage counts as part of it."""
         self._depth += 1
         if self._depth == 1:
             self._stage, self._began = stage, clock()

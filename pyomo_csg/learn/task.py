@@ -15,10 +15,9 @@ from torch import Tensor, nn
 
 from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.checkpoint import Checkpoint
-from pyomo_csg.learn.config import FitConfig, with_bandwidth
+from pyomo_csg.learn.config import FitConfig, complete_settings
 from pyomo_csg.learn.distributions.distances import mmd_loss, trainable_kernel
 from pyomo_csg.learn.distributions.samplers import evenly_spaced
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.domains import Omega, build_omega, standard_spread
 from pyomo_csg.learn.networks.task_nets import (
     OmegaHead,
@@ -27,6 +26,7 @@ from pyomo_csg.learn.networks.task_nets import (
     scenarios_from_output,
 )
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.solve import Oracle
 from pyomo_csg.solve.results import LossGradient, Solution
 
@@ -44,9 +44,10 @@ def decision_costs(
     oracle: Oracle,
     decisions: np.ndarray,
     outcomes: np.ndarray,
+    known: np.ndarray,
     deadline: float | None = None,
 ) -> np.ndarray:
-    """Return the costs (n,) of decisions (n, s) on outcomes (n, p).
+    """Return the costs (n,) of decisions (n, s) on outcomes (n, p), given known (n, r).
 
     They are NaN where a decision is NaN, or has no feasible recourse.
     """
@@ -54,7 +55,11 @@ def decision_costs(
     made = np.flatnonzero(np.isfinite(decisions).all(axis=1))
     if len(made):
         costs[made] = oracle.cost(
-            decisions[made], outcomes[made], deadline=deadline, **_OPTIONS
+            decisions[made],
+            outcomes[made],
+            known=known[made],
+            deadline=deadline,
+            **_OPTIONS,
         )
     return costs
 
@@ -63,7 +68,8 @@ class Task:
     """A learning task: one model, one history, one number of scenarios.
 
     ``contexts`` are standardized. ``head`` is the default; location-scale networks have
-    another. The kernel divides outcomes by ``kernel_unit`` (p,).
+    another. The kernel divides outcomes by ``kernel_unit`` (p,). Programs have the known
+    numbers of the ``rows`` (n,) that calls name, or else those of a typical row.
     """
 
     def __init__(
@@ -77,7 +83,7 @@ class Task:
         checkpoint: Checkpoint | None = None,
     ):
         self.oracle, self.history, self.scenarios = oracle, history, scenarios
-        config = with_bandwidth(config, history.outcomes)
+        config = complete_settings(config, history)
         self.config, self.seed, self.log = config, seed, log
         self.checkpoint = checkpoint or Checkpoint(None, {})
         axes = tuple(range(history.contexts.ndim - 1))
@@ -98,21 +104,33 @@ class Task:
         """Let the oracle learn its shortcuts once instead of in every batch."""
         outcomes, rng = self.history.outcomes, self.rng("rehearsal")
         picked = rng.integers(len(outcomes), size=(_WARM_UP_SETS, self.scenarios))
-        tried = outcomes[evenly_spaced(len(outcomes), _WARM_UP_OUTCOMES)]
-        self.oracle.rehearse(outcomes[picked], tried)
+        tried = evenly_spaced(len(outcomes), _WARM_UP_OUTCOMES)
+        known = self.history.known[tried]
+        self.oracle.rehearse(outcomes[picked], outcomes[tried], known)
 
     def solve(
-        self, scenarios: np.ndarray, weights: np.ndarray | None = None
+        self,
+        scenarios: np.ndarray,
+        weights: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
     ) -> Solution:
         """Solve zeta-SAA; NaN where it was not solved. Raise TimeUpError if time is up."""
-        found = self.oracle.solve(scenarios, weights=weights, **self._options)
+        known = self._known(rows, len(scenarios))
+        options = {**self._options, "known": known, "weights": weights}
+        found = self.oracle.solve(scenarios, **options)
         self.log.check_time()
         return found
 
-    def cost(self, decisions: np.ndarray, outcomes: np.ndarray) -> np.ndarray:
+    def cost(
+        self,
+        decisions: np.ndarray,
+        outcomes: np.ndarray,
+        rows: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Return the costs (n,) of decisions (n, s); NaN as by ``decision_costs``."""
+        known = self._known(rows, len(outcomes))
         costs = decision_costs(
-            self.oracle, decisions, outcomes, deadline=self.log.deadline
+            self.oracle, decisions, outcomes, known, self.log.deadline
         )
         self.log.check_time()
         return costs
@@ -123,9 +141,11 @@ class Task:
         outcomes: np.ndarray,
         kind: str = "optimistic",
         weights: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return the losses (n,) of scenarios (n, K, p) on outcomes (n, p)."""
-        options = {**self._options, "kind": kind, "weights": weights}
+        known = self._known(rows, len(outcomes))
+        options = {**self._options, "kind": kind, "weights": weights, "known": known}
         found = self.oracle.loss(scenarios, outcomes, **options)
         self.log.check_time()
         return found
@@ -136,13 +156,23 @@ class Task:
         outcomes: np.ndarray,
         weights: np.ndarray | None = None,
         oracle: Oracle | None = None,
+        rows: np.ndarray | None = None,
     ) -> LossGradient:
         """Return losses and their gradients, by default of the task's oracle."""
         oracle = oracle or self.oracle
-        options = {**self._options, "weights": weights}
+        known = self._known(rows, len(outcomes))
+        options = {**self._options, "weights": weights, "known": known}
         found = oracle.loss_gradient(scenarios, outcomes, **options)
         self.log.check_time()
         return found
+
+    def _known(self, rows: np.ndarray | None, count: int) -> np.ndarray:
+        """Return the known numbers (n, r) of rows, or those of the row nearest to all."""
+        known = self.history.known
+        if rows is not None:
+            return known[rows]
+        distances = np.abs(known - np.median(known, axis=0)) / standard_spread(known)
+        return np.repeat(known[[distances.sum(axis=1).argmin()]], count, axis=0)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -154,7 +184,7 @@ class Task:
         """The oracle of the model with its integers relaxed; its programs are fast."""
         if not self.has_integers:
             return self.oracle
-        model = self.oracle.two_stage.copied().model
+        model = self.oracle.two_stage.copy().model
         pyo.TransformationFactory("core.relax_integer_vars").apply_to(model)
         return self.oracle.on(model)
 
@@ -176,19 +206,28 @@ class Task:
         other.scenarios = count
         return other
 
+    def stored_within(self, part: str) -> Task:
+        """Return the same task with stages that are stored apart."""
+        other = copy.copy(self)
+        other.checkpoint = self.checkpoint.within(part)
+        return other
+
     def with_config(self, **changes: Any) -> Task:
         """Return the same task with some other settings."""
         other = copy.copy(self)
         other.config = replace(self.config, **changes)
         return other
 
-    def with_rows(self, contexts: np.ndarray, outcomes: np.ndarray) -> Task:
+    def with_rows(
+        self, contexts: np.ndarray, outcomes: np.ndarray, known: np.ndarray
+    ) -> Task:
         """Return the same task with more rows of history, in the same units."""
         other = copy.copy(self)
         other.history = replace(
             self.history,
             contexts=np.concatenate([self.history.contexts, contexts]),
             outcomes=np.concatenate([self.history.outcomes, outcomes]),
+            known=np.concatenate([self.history.known, known]),
         )
         other.contexts = torch.as_tensor(
             (other.history.contexts - self.center) / self.spread

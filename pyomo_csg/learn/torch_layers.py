@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pyomo_csg.errors import CsgError, DataError, SolveError
 from pyomo_csg.solve import Oracle
+from pyomo_csg.stages.inputs import known_batch
 from pyomo_csg.validation import Problems, is_one_of
 
 _KINDS = ("recourse", "optimistic", "pessimistic")
@@ -65,7 +66,7 @@ class _OracleModule(nn.Module):
 
     def _shares(self, weights: Any) -> Any:
         """Return the weights of scenarios: of this call, or of the module."""
-        return _normalized(self._weights if weights is None else weights)
+        return _normalize(self._weights if weights is None else weights)
 
 
 class TaskLoss(_OracleModule):
@@ -135,6 +136,7 @@ class TaskLoss(_OracleModule):
         weights: Any = None,
         outcome_weights: Any = None,
         keys: Any = None,
+        known: Any = None,
     ) -> Tensor:
         """Return losses (B,), on the device and of the type of the scenarios.
 
@@ -150,6 +152,8 @@ class TaskLoss(_OracleModule):
         keys : tensor or array (B,) of int, optional
             Names of the cases, such as row numbers. With ``fresh=False``, a program
             starts from the last basis of its key.
+        known : tensor, array (B, r) or (r,), DataFrame or mapping, optional
+            The numbers of the known Params. Default: those of the model.
         """
         options = {"keys": _names(keys), **self._options}
         self._check(
@@ -157,20 +161,33 @@ class TaskLoss(_OracleModule):
             outcomes=outcomes,
             weights=weights,
             outcome_weights=outcome_weights,
+            known=known,
         )
+        known = known_batch(self.oracle.two_stage, _array(known), len(scenarios))
         zetas, omegas = _array(scenarios), _array(outcomes)
-        shares, parts = self._shares(weights), _normalized(outcome_weights)
+        shares, parts = self._shares(weights), _normalize(outcome_weights)
         found = self.oracle.loss_gradient(
-            zetas, omegas, weights=shares, outcome_weights=parts, **options
+            zetas,
+            omegas,
+            weights=shares,
+            outcome_weights=parts,
+            known=known,
+            **options,
         )
         self.failures, losses = found.failures, found.loss
         if self.loss_kind != "recourse":
-            losses = self._other_losses(losses, zetas, omegas, shares, parts)
+            losses = self._other_losses(losses, zetas, omegas, shares, parts, known)
         slopes = np.where(np.isnan(losses)[:, None, None], 0.0, found.gradient)
         return _attach(scenarios, losses, slopes)
 
     def _other_losses(
-        self, solved: np.ndarray, zetas: Any, outcomes: Any, weights: Any, parts: Any
+        self,
+        solved: np.ndarray,
+        zetas: Any,
+        outcomes: Any,
+        weights: Any,
+        parts: Any,
+        known: np.ndarray,
     ) -> np.ndarray:
         """Return losses of another kind, of validated arguments; NaN where there is none."""
         omegas = np.asarray(outcomes, dtype=float)
@@ -184,10 +201,12 @@ class TaskLoss(_OracleModule):
             omegas.reshape(n * count, -1),
             self.loss_kind,
             weights=shares,
+            known=np.repeat(known, count, axis=0),
             **self._options,
         ).reshape(n, count)
         self.failures += tuple(
-            failure.told(case=failure.case // count) for failure in self.oracle.failures
+            failure.replace(case=failure.case // count)
+            for failure in self.oracle.failures
         )
         part = np.full(count, 1 / count) if parts is None else np.asarray(parts)
         means = np.where(part > 0, part * each, 0.0).sum(axis=1)
@@ -244,18 +263,22 @@ class DecisionLayer(_OracleModule):
         self.smooth: np.ndarray | None = None
 
     def forward(
-        self, scenarios: Tensor, weights: Any = None, keys: Any = None
+        self,
+        scenarios: Tensor,
+        weights: Any = None,
+        keys: Any = None,
+        known: Any = None,
     ) -> Tensor:
         """Return decisions (B, s), on the device and of the type of the scenarios.
 
         Parameters
         ----------
         scenarios : tensor (B, K, p)
-        weights, keys
+        weights, keys, known
             As in :meth:`TaskLoss.forward`.
         """
-        self._check(scenarios, weights=weights)
-        options = {"keys": _names(keys), **self._options}
+        self._check(scenarios, weights=weights, known=known)
+        options = {"keys": _names(keys), "known": _array(known), **self._options}
         zetas, shares = _array(scenarios), self._shares(weights)
         if not (torch.is_grad_enabled() and scenarios.requires_grad):
             solution = self.oracle.solve(zetas, shares, **options)
@@ -357,7 +380,7 @@ def _names(keys: Any) -> Any:
     return keys.detach().cpu().numpy() if isinstance(keys, Tensor) else keys
 
 
-def _normalized(weights: Any) -> Any:
+def _normalize(weights: Any) -> Any:
     """Return a tensor's weights, which sum to 1 exactly if they do up to rounding."""
     array = _array(weights)
     if not isinstance(weights, Tensor) or array.ndim not in (1, 2):

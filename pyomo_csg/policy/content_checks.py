@@ -34,6 +34,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "summary": (dict,),
     "history": (dict,),
     "reach": (int, float),
+    "preprocessing": (list, type(None)),
     "generator": (dict,),
 }
 
@@ -75,8 +76,9 @@ def _shape_problem(shape: list[Any], arrays: Arrays) -> str:
 
 
 def _name_problem(content: Mapping[str, Any]) -> str:
-    for key in ("uncertain_params", "first_stage_variables"):
-        if not _are_names(content[key]):
+    for key in ("uncertain_params", "first_stage_variables", "known_params"):
+        names = content.get(key, [])  # older files have no known Params
+        if not (isinstance(names, list) and _are_names(names)):
             return f"its {key} are not all text"
     names, size = content["context_names"], content["context_shape"][-1]
     if names is None or _are_names(names) and len({*names}) == len(names) == size:
@@ -149,8 +151,9 @@ def name_problems(
             "first_stage_variables",
             two_stage.first_stage_variables,
         ),
+        ("known Params", "known_params", two_stage.known_params),
     ):
-        in_file, in_model = content[key], [one.name for one in components]
+        in_file, in_model = content.get(key, []), [one.name for one in components]
         missing = [name for name in in_file if name not in in_model]
         unknown = [name for name in in_model if name not in in_file]
         if missing:

@@ -29,7 +29,8 @@ class ScenarioGenerator(BaseEstimator):
     ----------
     model : ConcreteModel
         Annotated by :func:`pyomo_csg.annotate`.
-    scenarios, method, regularization, context, network, config, seed, solver, workers
+    scenarios, method, regularization, context, known, preprocess, network, config, \
+    seed, solver, workers
         As in :func:`pyomo_csg.fit`.
     progress : bool
         Whether to show progress bars.
@@ -64,6 +65,8 @@ class ScenarioGenerator(BaseEstimator):
         *,
         regularization: float | str = "auto",
         context: Any = None,
+        known: Any = None,
+        preprocess: str | None = "auto",
         network: Any = None,
         config: FitConfig | dict[str, Any] | None = None,
         seed: int = 0,
@@ -78,6 +81,8 @@ class ScenarioGenerator(BaseEstimator):
         self.method = method
         self.regularization = regularization
         self.context = context
+        self.known = known
+        self.preprocess = preprocess
         self.network = network
         self.config = config
         self.seed = seed
@@ -123,5 +128,9 @@ class ScenarioGenerator(BaseEstimator):
         """
         decisions = np.atleast_2d(self.predict(X))
         outcomes = Y if np.ndim(Y) == 2 else np.reshape(Y, (-1, 1))
-        costs = self.policy_.oracle.cost(decisions, outcomes, progress=self.progress)
+        contexts, _ = self.policy_._read_contexts(X)
+        known = self.policy_._read_known(X, None, contexts)
+        costs = self.policy_.oracle.cost(
+            decisions, outcomes, known=known, progress=self.progress
+        )
         return -float(costs.mean())

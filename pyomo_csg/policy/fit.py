@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,41 +15,23 @@ from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import (
     FitConfig,
     check_scenario_count,
+    complete_settings,
     parse_regularization,
     validate_fit_arguments,
-    with_bandwidth,
 )
 from pyomo_csg.learn.fingerprints import fit_identity
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
 from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
-from pyomo_csg.learn.history import History, read_history
-from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.package_versions import package_versions
-from pyomo_csg.learn.progress import Callback, TimeUpError, TrainingLog
-from pyomo_csg.learn.selection.full_distribution import learn_full
-from pyomo_csg.learn.selection.hyperparameter_search import (
-    COUNTS,
-    search,
-    search_space,
-    smallest_scenario_count,
-)
-from pyomo_csg.learn.selection.plan import (
-    Plan,
-    ProgramTimes,
-    expected_seconds,
-    make_plan,
-    measure_programs,
-)
-from pyomo_csg.learn.selection.registry import learn
-from pyomo_csg.learn.selection.scenario_count import choose_count_untrained
+from pyomo_csg.learn.progress import Callback, TrainingLog
+from pyomo_csg.learn.selection.plan import Plan, make_plan, measure_programs
+from pyomo_csg.learn.tables.history import History, read_history
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import reproducible_torch
+from pyomo_csg.policy.fit_run import FitRun
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.solve import Oracle
-from pyomo_csg.storage import to_json
 from pyomo_csg.validation import DEFAULT_SECONDS
-
-logger = logging.getLogger(__name__)
 
 
 def fit(
@@ -62,6 +42,8 @@ def fit(
     method: str = "auto",
     regularization: float | str = "auto",
     context: Any = None,
+    known: Any = None,
+    preprocess: str | None = "auto",
     network: Any = None,
     config: FitConfig | dict[str, Any] | None = None,
     seed: int = 0,
@@ -109,6 +91,16 @@ def fit(
         outcomes in standard deviations.
     context : str or list of str, optional
         The context columns of a DataFrame.
+    known : mapping, DataFrame or array (n, r), optional
+        What the history has no columns for, where the model has known Params. By Pyomo
+        name: a range ``(low, high)``, from which training draws uniform values; a
+        function from a random generator and n to n values; or a column (n,). With arrays
+        for ``data``, also an array (n, r). A DataFrame's columns by Pyomo name are found
+        without it, and are context like any other column.
+    preprocess : {'auto', None}
+        What happens to columns of text, dates and missing values. ``'auto'`` turns them
+        into numbers, and the policy does the same when it decides; the report says what each
+        column became. None refuses them.
     network : str, Module, LocationScale or Linear, optional
         ``'mlp'`` (default), ``'lstm'`` (default for panels), ``'linear'``,
         ``'constant'`` or ``'location-scale'``. Or your own module, from standardized
@@ -173,6 +165,7 @@ def fit(
         callback,
         seconds,
         plan,
+        preprocess,
     )
     log = TrainingLog(progress, callback, seconds)
     seed, scenarios = (
@@ -180,12 +173,14 @@ def fit(
         scenarios if isinstance(scenarios, str) else int(scenarios),
     )
     oracle = Oracle(model, solver, executor, workers, options)
-    history = read_history(oracle.two_stage, data, context)
+    history = read_history(
+        oracle.two_stage, data, context, preprocess, known, int(seed)
+    )
     check_scenario_count(scenarios, len(history))
     regularization = parse_regularization(regularization)
     if isinstance(regularization, float) and method in ("static", "dynamic"):
         settings = replace(settings, units=settings.units or "raw")
-    settings = with_bandwidth(settings, history.outcomes)
+    settings = complete_settings(settings, history)
     identity = fit_identity(
         oracle,
         history,
@@ -208,6 +203,7 @@ def fit(
             log.table(),
             history.context_names,
             _largest_distance(history, found.generator),
+            history.preprocessing,
         )
         return Policy(
             model,
@@ -219,7 +215,7 @@ def fit(
         )
 
     with reproducible_torch(), Checkpoint(checkpoint, identity) as stages, log:
-        trainer = _Fit(
+        run = FitRun(
             oracle=oracle,
             history=history,
             method=method,
@@ -233,9 +229,9 @@ def fit(
         )
         try:
             found = (
-                trainer.choose(scenarios)
+                run.choose(scenarios)
                 if isinstance(scenarios, str)
-                else trainer.learn(scenarios)
+                else run.learn(scenarios)
             )
         except KeyboardInterrupt as error:
             if isinstance(best := getattr(error, "best", None), MethodResult):
@@ -250,6 +246,8 @@ def plan(
     *,
     scenarios: int = 5,
     context: Any = None,
+    known: Any = None,
+    preprocess: str | None = "auto",
     network: Any = None,
     config: FitConfig | dict[str, Any] | None = None,
     seed: int = 0,
@@ -266,8 +264,8 @@ def plan(
 
     Parameters
     ----------
-    model, data, scenarios, context, network, config, seed, solver, executor, workers, \
-    seconds, options
+    model, data, scenarios, context, known, preprocess, network, config, seed, solver, \
+    executor, workers, seconds, options
         As in :func:`pyomo_csg.fit`, for ``method='auto'``.
 
     Returns
@@ -284,116 +282,28 @@ def plan(
     (5, 60, True)
     """
     settings = validate_fit_arguments(
-        scenarios, "auto", "auto", seed, network, config, None, seconds
+        scenarios,
+        "auto",
+        "auto",
+        seed,
+        network,
+        config,
+        None,
+        seconds,
+        preprocess=preprocess,
     )
     if isinstance(scenarios, str):
         found = "scenarios is 'auto'; give the number to plan for"
         raise DataError("Cannot plan the fit", [found])
     oracle = Oracle(model, solver, executor, workers, options)
-    history = read_history(oracle.two_stage, data, context)
+    history = read_history(
+        oracle.two_stage, data, context, preprocess, known, int(seed)
+    )
     check_scenario_count(scenarios, len(history))
     with reproducible_torch():
         log = TrainingLog()
         task = Task(oracle, history, int(scenarios), settings, int(seed), log)
         return make_plan(task, measure_programs(task), seconds)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Fit:
-    """The validated arguments of one call of :func:`fit`."""
-
-    oracle: Oracle
-    history: History
-    method: str
-    regularization: float | str
-    network: Any
-    settings: FitConfig
-    seed: int
-    log: TrainingLog
-    checkpoint: Checkpoint
-    plan: Plan | None
-
-    def choose(self, scenarios: str) -> MethodResult:
-        """Return the fit with all outcomes, or with a K that is chosen first."""
-        if scenarios == "all":
-            return learn_full(self._task(1, self.settings), self.log.seconds_left)
-        counts = [count for count in COUNTS if count <= len(self.history)]
-        if self.method != "auto":
-            return smallest_scenario_count(
-                counts,
-                self.settings.seconds,
-                self.log,
-                lambda count: self.learn(count, f"K={count}"),
-                self._decide,
-            )
-        task = self._task(counts[0], self.settings)
-        chosen, tried = choose_count_untrained(task, counts, self._planned)
-        found = self.learn(chosen)
-        found.selection.scenarios_tried = tried
-        return found
-
-    def learn(
-        self, count: int, part: str = "", settings: FitConfig | None = None
-    ) -> MethodResult:
-        """Train ``count`` scenarios; search the settings first, if none are passed.
-
-        ``part`` names the stages in the checkpoint, apart from those of other calls.
-        """
-        if settings is None and self.settings.search:
-            return search(
-                self.settings,
-                search_space(self.method, self.network, self.history.has_panels),
-                self.seed,
-                self.log,
-                lambda chosen, name: self.learn(count, f"{part} {name}", chosen),
-            )
-        task = self._task(count, settings or self.settings, part)
-        kind, head = resolve_network(self.network, task)
-        return learn(
-            task,
-            self.method,
-            self.regularization,
-            kind,
-            head,
-            plan=self._planned(task) if self.method == "auto" else None,
-            chooses_network=self.network is None,
-        )
-
-    def _task(self, count: int, settings: FitConfig, part: str = "") -> Task:
-        stages = self.checkpoint.within(part) if part else self.checkpoint
-        return Task(
-            self.oracle, self.history, count, settings, self.seed, self.log, stages
-        )
-
-    def _planned(self, task: Task) -> Plan:
-        """Return the plan: as given, as stored in the checkpoint, or measured."""
-        if self.plan is not None:
-            return self.plan.for_scenarios(task.scenarios)
-
-        left = self.log.seconds_left / max(1, self.settings.search)
-        budget = left if np.isfinite(left) else None
-
-        def measured() -> dict[str, np.ndarray]:
-            times = measure_programs(task)
-            made = make_plan(task, times, budget)
-            self.log.bar.plan(expected_seconds(made, times))
-            return {"plan": np.frombuffer(to_json(made.summary()).encode(), np.uint8)}
-
-        stage = f"plan for {task.scenarios}"
-        try:
-            stored = self.checkpoint.stage(stage, measured)["plan"]
-        except TimeUpError:  # a single program takes too long
-            return make_plan(task, ProgramTimes.unknown(budget or 0.0), budget)
-        found = Plan.restore(json.loads(stored.tobytes()))
-        logger.info("%s", found)
-        return found
-
-    def _decide(self, found: MethodResult) -> Any:
-        """Make one decision, to time it."""
-        generator = found.generator
-        zeta, weights = generator(self.history.contexts[:1])
-        shares = weights if generator.is_weighted else None
-        return self.oracle.solve(zeta, shares, on_error="record", progress=False)
 
 
 def _summarize(
@@ -421,7 +331,7 @@ def _summarize(
         },
     }
     if unsolved := sum(entry.get("missing", 0) for entry in log.entries):
-        summary["unanswered"] = unsolved
+        summary["unsolved"] = unsolved
     if log.stopped_in is not None:
         summary["cut_short"] = log.stopped_in
         note = (

@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
-from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decider import Decider, LearnedDecider
-from pyomo_csg.learn.fit_result import FitResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,25 +56,6 @@ class Policy(LearnedDecider):
     of the standardized values (for a panel, over all steps) is more than 1.1 times the
     largest in the history.
     """
-
-    def __init__(
-        self,
-        model: BlockData,
-        learned: FitResult,
-        *,
-        solver: str = "highs",
-        options: Mapping[str, Any] | None = None,
-        workers: int = 1,
-        executor: Executor | None = None,
-    ):
-        super().__init__(
-            model,
-            learned,
-            solver=solver,
-            options=options,
-            workers=workers,
-            executor=executor,
-        )
 
     @property
     def plan(self) -> Plan | None:

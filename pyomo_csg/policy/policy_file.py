@@ -20,6 +20,7 @@ from pyomo_csg.learn.generators.network_description import custom_parts
 from pyomo_csg.learn.generators.restoration import restore_generator
 from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 from pyomo_csg.learn.package_versions import package_versions
+from pyomo_csg.learn.tables.preprocessing import Preprocessing
 from pyomo_csg.policy.content_checks import (
     MAX_ROWS,
     content_problem,
@@ -157,6 +158,7 @@ def _describe(policy: Policy) -> dict[str, Any]:
         "model": two_stage.model.name,
         "uncertain_params": [p.name for p in two_stage.uncertain_params],
         "first_stage_variables": [v.name for v in two_stage.first_stage_variables],
+        "known_params": [p.name for p in two_stage.known_params],
         "context_shape": policy.context_shape,
         "context_names": learned.context_names,
         "scenarios": policy.count,
@@ -164,6 +166,7 @@ def _describe(policy: Policy) -> dict[str, Any]:
         "summary": learned.summary,
         "history": _thin_log(learned.log),
         "reach": float(learned.reach),
+        "preprocessing": learned.preprocessing and learned.preprocessing.summary(),
     }
 
 
@@ -187,7 +190,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
     except CONTENT_ERRORS as error:
         problem = f"{type(error).__name__}: {error}"
     if problem:
-        raise _POLICY.damaged(path, problem)
+        raise _POLICY.damage_error(path, problem)
     return content, arrays
 
 
@@ -200,7 +203,10 @@ def _rebuild(
         if generator.context_shape != tuple(content["context_shape"]):
             found = f"its generator takes contexts of shape {generator.context_shape}"
             raise DataError("The policy is not complete", [found])
-        names = content["context_names"]
+        names, encodings = content["context_names"], content["preprocessing"]
+        preprocessing = None if encodings is None else Preprocessing.restore(encodings)
+        if preprocessing is not None and [*preprocessing.names] != names:
+            raise ValueError("its columns do not become its context_names")
         return FitResult(
             generator,
             content["method"],
@@ -208,13 +214,14 @@ def _rebuild(
             content["history"],
             None if names is None else tuple(names),
             float(content["reach"]),
+            preprocessing,
         )
     except DataError as error:
         if str(path) in error.subject:
             raise
         raise _cannot_load(path, *error.problems) from error
     except CONTENT_ERRORS as error:
-        raise _POLICY.damaged(path, f"{type(error).__name__}: {error}") from error
+        raise _POLICY.damage_error(path, f"{type(error).__name__}: {error}") from error
 
 
 def _restore(
@@ -271,7 +278,7 @@ def _check_summary(path: Path, policy: Policy) -> None:
     except Exception as error:  # a forged summary can raise anything
         found = f"{type(error).__name__}: {error}".splitlines()[0]
         problem = f"its summary cannot be shown ({found:.80})"
-        raise _POLICY.damaged(path, problem) from error
+        raise _POLICY.damage_error(path, problem) from error
 
 
 def _warn_if_newer(path: Path, content: Mapping[str, Any]) -> None:

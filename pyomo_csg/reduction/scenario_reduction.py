@@ -12,17 +12,22 @@ import numpy as np
 from pyomo_csg.errors import ModelError
 from pyomo_csg.reduction.candidate_sets import (
     cost_sets,
+    descend,
     forward_set,
     kmeans_set,
     nearest_set,
     random_sets,
+    swap,
 )
-from pyomo_csg.reduction.decision_costs import DecisionCosts
-from pyomo_csg.reduction.improvement import descend, swap
-from pyomo_csg.reduction.reference_decision import Reference, find_reference
-from pyomo_csg.reduction.weighted_points import Admission, WeightedPoints
+from pyomo_csg.reduction.decision_costs import (
+    Admission,
+    DecisionCosts,
+    Reference,
+    WeightedPoints,
+    find_reference,
+)
 from pyomo_csg.solve import Oracle
-from pyomo_csg.stages.inputs import scenario_array, weight_vector
+from pyomo_csg.stages.inputs import known_batch, scenario_array, weight_vector
 from pyomo_csg.validation import Problems, is_one_of
 
 _METHODS = ("problem", "kmeans", "forward")
@@ -116,11 +121,12 @@ def reduce(
     seed: int = 0,
     seconds: float = 30.0,
     workers: int = 1,
+    known: Any = None,
 ) -> Reduction:
     """Reduce outcomes to a few weighted scenarios.
 
     ``'problem'`` looks for scenarios whose decision costs little over all outcomes. It
-    compares k-means, forward selection, random sets and sets that are alike in costs, and
+    compares k-means, forward selection, random sets and sets of similar costs, and
     improves the best of them, by the gradient of the cost where there is one, then by
     changing one scenario at a time. It is never worse than ``'kmeans'`` and
     ``'forward'``.
@@ -142,6 +148,8 @@ def reduce(
         k-means and forward selection, come after it.
     workers : int, optional
         Threads, if a model is given.
+    known : array (r,) or mapping, optional
+        The numbers of the known Params. Default: those of the model.
 
     Returns
     -------
@@ -169,6 +177,9 @@ def reduce(
     oracle = model if isinstance(model, Oracle) else Oracle(model, workers=workers)
     points = problems.check("outcomes", scenario_array, oracle.two_stage, outcomes)
     shares = problems.check("weights", weight_vector, weights, points)
+    if known is not None:
+        numbers = problems.check("known", known_batch, oracle.two_stage, known, 1)
+        oracle = oracle if numbers is None else oracle.with_known(numbers)
     problems.raise_any()
     distinct = WeightedPoints.distinct(points, shares)
     return _Search(oracle, distinct, scenarios, seed, seconds).run(method)
@@ -230,9 +241,11 @@ class _Search:
         decisions = self._costs.decide(sets)
         sample = self._sample(decisions, _SEARCHED, 0.5 * self._seconds)
         found = self._costs.costs(decisions, sample)
-        alike = cost_sets(sample, self._count, self._costs, self._seed, self._admission)
-        sets += alike
-        others = self._costs.costs(self._costs.decide(alike), sample)
+        similar = cost_sets(
+            sample, self._count, self._costs, self._seed, self._admission
+        )
+        sets += similar
+        others = self._costs.costs(self._costs.decide(similar), sample)
         found = np.concatenate([found, others])
         order = np.argsort(found, kind="stable")
         if len(sample) == len(self._outcomes) and _relative(found.min(), bound) == 0:

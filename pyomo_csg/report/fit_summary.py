@@ -27,28 +27,40 @@ _NOT_IN_MMD = {  # settings that method='mmd' does not use
 def fit_summary(policy: LearnedDecider) -> str:
     """Return the text of :meth:`pyomo_csg.Policy.report`."""
     summary = policy.learned.summary
-    numbers = len(policy.two_stage.uncertain_params)
-    count = (
-        "as many as the context calls for," if policy.count is None else policy.count
-    )
     lines = [
         f"Policy for '{policy.two_stage.model.name}'",
         _line("method", policy.method),
-        _line("scenarios", f"{count} of {numbers} numbers each"),
+        _line("scenarios", _scenario_count(policy)),
     ]
     if "pairs" in summary:
         lines.append(_line("learned from", f"{summary['pairs']} pairs"))
-    if "unanswered" in summary:
-        lines.append(_line("not solved", f"{summary['unanswered']} programs"))
+    lines += _column_lines(policy)
+    if "unsolved" in summary:
+        lines.append(_line("not solved", f"{summary['unsolved']} programs"))
     lines += _loss_table("K", "K", summary.get("scenarios_tried", ()), policy.count)
     lines += _search_lines(summary)
     lines += _candidate_lines(summary)
     lines += _all_outcomes_lines(summary.get("all_outcomes"))
-    lines += _loss_net_lines(summary.get("trust", {}))
+    lines += _loss_net_lines(summary.get("loss_net_errors", {}))
     lines += _setting_lines(policy)
     if "seed" in summary:
         lines.append(_line("seed", summary["seed"]))
     return "\n".join([*lines, *map(str, summary.get("notes", ()))])
+
+
+def _column_lines(policy: LearnedDecider) -> list[str]:
+    """Return what each column became that was not a number in every row."""
+    if policy.preprocessing is None:
+        return []
+    found = policy.preprocessing.describe()
+    return ["  columns", *(f"    {name}: {became}" for name, became in found)]
+
+
+def _scenario_count(policy: LearnedDecider) -> str:
+    size = f"of {len(policy.two_stage.uncertain_params)} numbers each"
+    if policy.count is None:
+        return f"{size}; how many depends on the context"
+    return f"{policy.count} {size}"
 
 
 def _search_lines(summary: Mapping[str, Any]) -> list[str]:

@@ -20,7 +20,7 @@ import pandas as pd
 from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.evaluation.comparison import compare, read_pairs
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.history import History
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.report.fit_summary import fit_summary
 from pyomo_csg.report.policy_plots import (
     ContextExample,
@@ -121,7 +121,11 @@ def _decisions(
     """Return scenarios and decisions for the examples, and the time of a decision."""
     contexts = np.stack([one.context for one in examples])
     scenarios, weights = policy.scenarios(contexts), policy.weights(contexts)
-    decisions = [policy.decide(x, on_error="record") for x in contexts]
+    known = policy.known_numbers(contexts)
+    decisions = [
+        policy.decide(x, known=row, on_error="record")
+        for x, row in zip(contexts, known, strict=True)
+    ]
     vectors = np.stack([decision.vector for decision in decisions])
     variables = _largest_variables(vectors)
     numbers = [p.name for p in policy.two_stage.uncertain_params]
@@ -168,9 +172,10 @@ def _ranges(
 def _time_decisions(policy: LearnedDecider, contexts: np.ndarray) -> list[float]:
     """Return the milliseconds of single decisions, sorted."""
     found = []
-    for x in contexts[:: max(1, len(contexts) // _TIMED)][:_TIMED]:
+    some = contexts[:: max(1, len(contexts) // _TIMED)][:_TIMED]
+    for x, known in zip(some, policy.known_numbers(some), strict=True):
         start = time.perf_counter()
-        policy.decide(x, on_error="record")
+        policy.decide(x, known=known, on_error="record")
         found.append(1000 * (time.perf_counter() - start))
     return sorted(found)
 
@@ -201,7 +206,7 @@ def _facts(policy: LearnedDecider) -> list[tuple[str, str]]:
         ("recourse", _count(len(two_stage.recourse_variables), "variable")),
         ("uncertain", _count(len(two_stage.uncertain_params), "number")),
         ("context", columns or _count(math.prod(policy.context_shape), "number")),
-        ("scenarios for a context", str(policy.count or "as many as it calls for")),
+        ("scenarios for a context", str(policy.count or "depends on the context")),
         ("method", policy.method),
     ]
     if len(policy.context_shape) > 1:
@@ -230,8 +235,8 @@ def _verdict(summary: dict[str, Any]) -> str:
     else:
         text = f"“{chosen}” won. Its decisions cost {margin:.4g} less on average "
         text += f"than those of “{runner_up}”, the runner-up"
-    if "pairs_judged" in summary:
-        text += f", on {_count(summary['pairs_judged'], 'held-out pair')}"
+    if "pairs_scored" in summary:
+        text += f", on {_count(summary['pairs_scored'], 'held-out pair')}"
     text += f". The probability that it beats “{runner_up}” is {confidence:.0%}."
     if confidence < _CLEAR_LEAD:
         text += " On this history they are about equal; more pairs would help."

@@ -14,8 +14,7 @@ from threadpoolctl import threadpool_limits
 from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.comparison import read_pairs
-from pyomo_csg.learn.context_reader import read_contexts
-from pyomo_csg.learn.history import History
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.plotting import axes_or_new
 
 _EXAMPLES = 6
@@ -82,7 +81,7 @@ def plot_scenarios(
     policy: LearnedDecider, x: Any, data: Any = None, ax: Any = None
 ) -> Any:
     """Plot the scenarios of a context; see :meth:`pyomo_csg.Policy.plot_scenarios`."""
-    contexts, one = read_contexts(x, policy.context_shape, policy.context_names)
+    contexts, one = policy.read_contexts(x)
     if not one:
         found = f"x holds {len(contexts)} contexts; give one"
         raise DataError("Cannot draw scenarios", [found])
@@ -194,7 +193,7 @@ def _typical_contexts(policy: LearnedDecider, contexts: np.ndarray) -> np.ndarra
 
 
 def _contexts_around_mean(policy: LearnedDecider) -> list[ContextExample]:
-    center, spread = _scaling(policy)
+    center, spread = _context_scale(policy)
     mean = np.broadcast_to(center, policy.context_shape)
     found = [ContextExample("the mean context", np.array(mean))]
     for j, name in enumerate(_column_names(policy)[: _EXAMPLES // 2]):
@@ -223,10 +222,10 @@ def _column_names(policy: LearnedDecider) -> list[str]:
 
 
 def _standardize(policy: LearnedDecider, contexts: np.ndarray) -> np.ndarray:
-    center, spread = _scaling(policy)
+    center, spread = _context_scale(policy)
     return ((contexts - center) / spread).reshape(len(contexts), -1)
 
 
-def _scaling(policy: LearnedDecider) -> tuple[np.ndarray, np.ndarray]:
+def _context_scale(policy: LearnedDecider) -> tuple[np.ndarray, np.ndarray]:
     generator = policy.learned.generator
     return generator.center, generator.spread

@@ -50,7 +50,9 @@ logger = logging.getLogger(__name__)
 _MOST_CASES = 512  # in a chunk
 _MOST_MIXED_CASES = 64  # of programs with integers in the first stage alone
 _MOST_SLOW_CASES = 8  # of integer recourse and other solvers, so that a bar moves
-_FRESH_CASES = 128  # few enough to share out, enough to make up for a cold start
+# Chunks that begin cold: small enough to share out, large enough to make up for that. In
+# large programs a cold start is little, so a chunk has as many rows and columns.
+_LEAST_FRESH_CASES, _FRESH_CASES, _FRESH_NUMBERS = 4, 128, 16_000
 _FRESH_COSTS = 4096  # which are cheap once the bases are known
 _MOST_NUMBERS = 2_000_000  # in one array of all cases of a chunk
 _LEAST_CHUNKS = 4  # a worker, so that the slowest does not hold up the rest
@@ -60,34 +62,19 @@ _MOST_DEATHS = 2
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a worker needs to build its own engine.
-
-    Attributes
-    ----------
-    solver : str
-    options : dict
-    compiled : CompiledModel, optional
-        For ``'highs'``.
-    model : bytes, optional
-        For other solvers: the pickled Pyomo model.
-    name : str
-        The key under which a worker keeps the engine.
-    bases : dict
-        Bases shared by the engines of all threads; they do not leave the process.
-    known : tuple of Basis
-        Bases of the recourse that every engine starts with.
-    width : int
-        How many numbers a decision has.
-    """
+    """The data from which a worker builds its engine."""
 
     solver: str
     options: dict[str, Any]
-    compiled: CompiledModel | None = None
-    model: bytes | None = None
+    compiled: CompiledModel | None = None  # for 'highs'
+    model: bytes | None = None  # for other solvers: the pickled Pyomo model
+    # The key under which a worker keeps the engine.
     name: str = field(default_factory=lambda: uuid.uuid4().hex)
+    # Bases shared by the engines of all threads; they are not pickled.
     bases: dict[int, dict[int, Any]] = field(default_factory=dict, repr=False)
+    # Bases of the recourse that every engine starts with.
     known: tuple[Basis, ...] = field(default=(), repr=False)
-    width: int = 0
+    width: int = 0  # of a decision
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "bases": {}}
@@ -102,7 +89,7 @@ class Recipe:
         return PyomoEngine(pickle.loads(self.model), self.solver, self.options)
 
     def fresh_engine(self) -> Engine:
-        """Build an engine whose answers owe nothing, to the last bit, to earlier cases."""
+        """Build an engine whose answers do not depend, to the last bit, on earlier cases."""
         return replace(self, bases={}).engine()
 
     def with_gap(self, gap: float | None) -> Recipe:
@@ -111,6 +98,15 @@ class Recipe:
             return self
         options = {**self.options, "mip_rel_gap": gap}
         return replace(self, options=options, name=f"{self.name} {gap}")
+
+    def fresh_cases(self, task: Task[Any]) -> int:
+        """Return the cases that share a cold start; the fewer, the larger their programs."""
+        weights = task.arrays().get("weights")
+        if self.compiled is None or weights is None:
+            return _FRESH_CASES
+        block = len(self.compiled.recourse) + len(self.compiled.recourse_rows)
+        cases = _FRESH_NUMBERS // max(1, weights.shape[1] * block)
+        return int(np.clip(cases, _LEAST_FRESH_CASES, _FRESH_CASES))
 
     def most_cases(self, task: Task[Any]) -> int:
         """Return the size of the largest chunk."""
@@ -123,7 +119,7 @@ class Recipe:
 
 
 def _numbers(compiled: CompiledModel, task: Task[Any]) -> int:
-    """Return the size of the largest array that one case of a task needs, about."""
+    """Return the approximate size of the largest array that one case of a task needs."""
     rows = compiled.recourse_rows
     block = len(compiled.recourse) + len(rows)
     if not rows.entries.certain:
@@ -149,7 +145,7 @@ def work(
 ) -> tuple[Any, Stats]:
     """Solve a chunk in a worker, by an engine that its thread builds once and keeps."""
     if deadline.is_over:
-        nothing = task.unanswered(recipe.width)
+        nothing = task.empty_result(recipe.width)
         late = SolverTrouble("time limit", DEADLINE_PASSED)
         nothing.troubles.update((i, late) for i in range(len(task)))
         return nothing, Stats()
@@ -203,15 +199,10 @@ def _thread_engine(recipe: Recipe) -> Engine:
 
 
 class Batch:
-    """Solves batches in this thread or on an executor.
+    """Solves batches in this thread, on workers or on an executor.
 
-    Parameters
-    ----------
-    recipe : Recipe
-    executor : Executor, optional
-        Anything with the interface of ``concurrent.futures``.
-    workers : int
-        How many threads, or processes for Pyomo's solvers, to use without an executor.
+    Workers are threads, or processes for Pyomo's solvers; an executor is anything with the
+    interface of ``concurrent.futures``.
     """
 
     def __init__(self, recipe: Recipe, executor: Executor | None, workers: int):
@@ -226,7 +217,7 @@ class Batch:
         self.stats = Stats()
 
     def rehearse(self, *arrays: np.ndarray) -> None:
-        """Give all engines to come the recourse bases that some cases have."""
+        """Find the recourse bases of some cases, and start all later engines with them."""
         compiled = self._recipe.compiled
         if compiled is not None:
             engine = HighsEngine(compiled, self._recipe.options)
@@ -301,11 +292,12 @@ class Batch:
         return self._executor is not None and not (is_pool and len(task) == 1)
 
     def _chunks(self, task: Task[Any], fresh: bool) -> Iterator[slice]:
-        """Cut so that neighbors, which share bases, stay together."""
+        """Cut cases into chunks of neighbors, which share bases."""
         count, size = len(task), self._recipe.most_cases(task)
         if fresh:  # the same chunks for any number of workers
             is_cheap = isinstance(task, CostTask) and size == _MOST_CASES
-            size = _FRESH_COSTS if is_cheap else min(size, _FRESH_CASES)
+            most = self._recipe.fresh_cases(task)
+            size = _FRESH_COSTS if is_cheap else min(size, most)
         elif self._executor is not None:
             size = max(1, min(size, -(-count // (self._workers * _LEAST_CHUNKS))))
         for start in range(0, count, size):
@@ -340,7 +332,7 @@ class Batch:
                 self._replace(executor)
 
     def _replace(self, broken: Executor) -> None:
-        """Replace a process pool that died; give up any other executor."""
+        """Replace a process pool that died; stop using any other executor."""
         with self._lock:
             if self._executor is not broken:
                 return  # another thread has replaced it

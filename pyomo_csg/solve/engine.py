@@ -1,4 +1,4 @@
-"""What a solver engine is asked and what it answers: the seam below the oracle.
+"""The interface between the oracle and its engines: tasks, results and errors.
 
 The oracle makes a task, a worker gives it to an :class:`Engine`, and the engine returns
 a result. Tasks and results are dataclasses whose arrays all have the cases on their
@@ -26,7 +26,7 @@ _FINAL = (*_LIMITS, "interrupted", "bad data", "not exact")
 
 
 class SolverTrouble(Exception):  # noqa: N818
-    """A program without an answer; the status is ``'infeasible'``, ``'time limit'``, ..."""
+    """A program that could not be solved; the status is ``'infeasible'``, ``'time limit'``, ..."""
 
     def __init__(self, status: str, detail: str = ""):
         super().__init__(status, detail)
@@ -40,12 +40,12 @@ class SolverTrouble(Exception):  # noqa: N818
 
     @property
     def may_be_rounding(self) -> bool:
-        """Whether other units could give another answer, as where rows look infeasible."""
+        """Whether the status may be due to rounding, so that other units are worth trying."""
         return self.status not in _FINAL
 
     @property
     def is_unclear(self) -> bool:
-        """Whether the solver gave up without a limit and without an answer."""
+        """Whether the solver ended without an answer and without reaching a limit."""
         return self.status == "error" or self.status.startswith("not solved")
 
 
@@ -78,7 +78,7 @@ class Stats:
     nodes : int
         Nodes of branch-and-bound.
     cache_hits : int
-        Programs that a known basis answered without a solve.
+        Programs answered by a known basis, without a solve.
     certified : int
         Losses that needed no search, since the duals prove a unique decision.
     relaxed : int
@@ -97,7 +97,7 @@ class Stats:
     total_seconds: float = 0.0
 
     def reset(self) -> Stats:
-        """Return a copy of the counts and start again from zero."""
+        """Return a copy of the counts, and set them to zero."""
         counts = replace(self)
         vars(self).update(vars(Stats()))
         return counts
@@ -109,7 +109,7 @@ class Stats:
 
 
 class Moment(float):
-    """A value of ``time.monotonic()``; pickled, it is the same moment on another clock."""
+    """A value of ``time.monotonic()``, translated to the other clock when it is pickled."""
 
     def __reduce__(self) -> Any:
         return _moment_at, (self - time.monotonic() + time.time(),)
@@ -128,14 +128,10 @@ FOREVER = Moment(math.inf)
 
 
 class Deadline:
-    """When to stop: a time limit, in seconds, for a case, and the end of the whole call.
+    """When to stop: a time limit in seconds for a case, and the end of the whole call.
 
-    Parameters
-    ----------
-    limit : float, optional
-        For all the programs that a case takes.
-    call : Deadline, optional
-        That of the call, which all solvers of an engine share.
+    The limit holds for all programs of a case. ``call`` is the deadline of the call, which all
+    solvers of an engine share.
     """
 
     def __init__(self, limit: float = math.inf, call: Deadline | None = None):
@@ -211,8 +207,8 @@ class Task(Cases, Generic[R]):
 
     label: ClassVar[str]
 
-    def unanswered(self, width: int) -> R:
-        """Return a result without answers, for decisions of this width."""
+    def empty_result(self, width: int) -> R:
+        """Return a result of NaN, for decisions of this width."""
         raise NotImplementedError
 
 
@@ -226,7 +222,7 @@ class SolveTask(Task["SolveResult"]):
     keys: np.ndarray | None = None
     gradient: bool = False
 
-    def unanswered(self, width: int) -> SolveResult:
+    def empty_result(self, width: int) -> SolveResult:
         """Return a result without answers."""
         values, bounds = np.full((2, len(self)), np.nan)
         result = SolveResult(np.full((len(self), width), np.nan), values, bounds)
@@ -247,7 +243,7 @@ class LossTask(Task["LossResult"]):
     keys: np.ndarray | None = None
     kind: str = "optimistic"
 
-    def unanswered(self, width: int) -> LossResult:
+    def empty_result(self, width: int) -> LossResult:
         """Return a result without answers."""
         return LossResult(np.full(len(self), np.nan), np.zeros(len(self), bool))
 
@@ -260,7 +256,7 @@ class CostTask(Task["CostResult"]):
     decisions: np.ndarray
     outcomes: np.ndarray
 
-    def unanswered(self, width: int) -> CostResult:
+    def empty_result(self, width: int) -> CostResult:
         """Return a result without answers."""
         return CostResult(np.full(len(self), np.nan))
 
@@ -276,7 +272,7 @@ class GradientTask(Task["GradientResult"]):
     outcome_weights: np.ndarray
     keys: np.ndarray | None = None
 
-    def unanswered(self, width: int) -> GradientResult:
+    def empty_result(self, width: int) -> GradientResult:
         """Return a result without answers."""
         return GradientResult(
             np.full(len(self), np.nan),
@@ -298,7 +294,7 @@ class DecisionTask(Task["DecisionResult"]):
     slopes: np.ndarray | None = None
     keys: np.ndarray | None = None
 
-    def unanswered(self, width: int) -> DecisionResult:
+    def empty_result(self, width: int) -> DecisionResult:
         """Return a result without answers."""
         n, *shape = self.scenarios.shape
         shape = shape if self.slopes is not None else [width, *shape]
@@ -311,7 +307,7 @@ class DecisionTask(Task["DecisionResult"]):
 
 @dataclass(kw_only=True)
 class Result(Cases):
-    """Answers to cases, NaN where there is none, and the troubles of those cases."""
+    """The answers to cases, NaN if there is none, and the troubles of unsolved cases."""
 
     troubles: Troubles = field(default_factory=dict)
 
@@ -465,7 +461,7 @@ class Solved(Result):
     unique: np.ndarray
 
     @classmethod
-    def nothing(cls, cases: int, width: int) -> Solved:
+    def empty(cls, cases: int, width: int) -> Solved:
         """Return a result without answers."""
         values, bounds = np.full((2, cases), np.nan)
         unknown = np.full((cases, width), np.nan)

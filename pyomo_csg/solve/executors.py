@@ -1,4 +1,4 @@
-"""Executors: send tasks, collect results as they come, rebuild pools."""
+"""Submit tasks to executors, collect results as they complete, and rebuild pools."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def submit_all(
 ) -> Iterator[tuple[int, Any]]:
     """Submit numbered tasks and yield their results as they come.
 
-    If the caller stops early, running threads are told to stop. Dask blames a dead worker
+    If the caller stops early, running threads are asked to stop. Dask blames a dead worker
     on all tasks in its queue, so each suspect task is retried on its own.
     """
     futures: dict[Future, int] = {}
@@ -65,10 +65,10 @@ def submit_all(
     try:
         for number in numbers:
             futures[_submit(executor, work, *arguments(number))] = number
-        for future in _completed(futures):
+        for future in _as_completed(futures):
             try:
                 answer = future.result()
-            except _killed():
+            except _dask_errors():
                 suspects.append(futures[future])
             else:
                 yield futures[future], answer
@@ -76,7 +76,7 @@ def submit_all(
             futures[future := _submit(executor, work, *arguments(number))] = number
             try:
                 answer = future.result()
-            except _killed() as error:
+            except _dask_errors() as error:
                 raise GaveUpError(number) from error
             yield number, answer
     except BaseException:
@@ -89,7 +89,7 @@ def submit_all(
 
 
 def _submit(executor: Executor, work: Callable[..., Any], *args: Any) -> Future:
-    """Submit a task; raise a CsgError if the executor takes no more."""
+    """Submit a task; raise a CsgError if the executor does not accept it."""
     try:
         return executor.submit(work, *args)
     except BrokenExecutor:
@@ -109,13 +109,13 @@ def pool_like(pool: Any) -> Executor:
     return ProcessPoolExecutor(pool._max_workers, pool._mp_context, *starting)
 
 
-def _killed() -> tuple[type[Exception], ...]:
+def _dask_errors() -> tuple[type[Exception], ...]:
     """Return Dask's error for a task that kills its workers, if Dask is in use."""
     dask = sys.modules.get("distributed")
     return () if dask is None else (dask.KilledWorker,)
 
 
-def _completed(futures: dict[Future, int]) -> Iterator[Future]:
+def _as_completed(futures: dict[Future, int]) -> Iterator[Future]:
     """Iterate over futures as they complete, or in order if they are not standard ones."""
     if all(isinstance(future, Future) for future in futures):
         return as_completed(futures)

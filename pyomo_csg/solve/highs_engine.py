@@ -92,7 +92,7 @@ class HighsEngine:
         keys = np.arange(len(weights)) if keys is None else keys
         blocks = evaluate(self._compiled, scenarios)
         if (bad := blocks.unusable()).any():
-            nothing = Solved.nothing(len(bad), len(self._compiled.first))
+            nothing = Solved.empty(len(bad), len(self._compiled.first))
             result = SolveResult(nothing.decisions, nothing.values, nothing.bounds)
             if gradient:
                 result.gradients = np.full(scenarios.shape, np.nan)
@@ -352,7 +352,7 @@ class HighsEngine:
         if len(cases):
             if len(cases) < n:
                 optima, blocks = optima.select(cases), blocks[cases]
-            bounds = first.bounds(np.zeros((1, self._compiled.p)))
+            bounds = first.bounds(scenarios[cases, 0])
             decisions[cases] = np.clip(optima.x[:, : len(first)], *bounds)
             for place, unit in enumerate(units):
                 each = np.broadcast_to(unit, (len(cases), len(first)))

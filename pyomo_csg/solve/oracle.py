@@ -42,6 +42,7 @@ from pyomo_csg.stages.inputs import (
     count_axes,
     decision_batch,
     float_array,
+    known_batch,
     outcome_batch,
     scenario_batch,
     valid_interval,
@@ -103,7 +104,7 @@ class Oracle:
     """
 
     _compiled: CompiledModel | None = None
-    _rehearsal: tuple[np.ndarray, np.ndarray] | None = None
+    _rehearsal: tuple[np.ndarray, ...] | None = None
 
     def __init__(
         self,
@@ -115,11 +116,11 @@ class Oracle:
     ):
         _check_settings(solver, executor, workers, options)
         # Copy the model, so that later changes to it have no effect.
-        self.two_stage = TwoStageModel(model).copied()
+        self.two_stage = TwoStageModel(model).copy()
         self._sense = int(self.two_stage.sense)
-        params = self.two_stage.uncertain_params
-        sides = [valid_interval(param.parent_component()) for param in params]
-        self._low, self._high = np.array(sides).reshape(-1, 2).T
+        self._low, self._high = _intervals(self.two_stage.uncertain_params)
+        self._known_sides = _intervals(self.two_stage.known_params)
+        self._known = known_batch(self.two_stage, None)
         self._settings = (solver, executor, workers, options)
         recipe = self._recipe(solver, options)
         self._batch = Batch(recipe, executor, workers)
@@ -129,15 +130,34 @@ class Oracle:
         solver, _, workers, options = self._settings
         model = cloudpickle.dumps(self.two_stage.model)
         settings = solver, None, workers, options
-        return _unpickled, (type(self), model, settings, self._rehearsal)
+        state = settings, self._rehearsal, self._known
+        return _unpickle, (type(self), model, *state)
 
     def on(self, model: BlockData) -> Oracle:
         """Return an oracle of another annotated model with the same settings."""
-        return Oracle(model, *self._settings)._rehearsed(self._rehearsal)
+        other = Oracle(model, *self._settings)._with_rehearsal(self._rehearsal)
+        other._known = self._known
+        return other
 
-    def _rehearsed(self, cases: tuple[np.ndarray, np.ndarray] | None) -> Oracle:
+    def with_known(self, known: Any) -> Oracle:
+        """Return the same oracle with other default numbers of the known Params.
+
+        Parameters
+        ----------
+        known : array (r,), mapping or Series
+            In the order of ``TwoStageModel.known_params``, or by their Pyomo names.
+        """
+        problems = self._new_problems()
+        numbers = problems.check("known", known_batch, self.two_stage, known, 1)
+        problems.raise_any()
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), _known=numbers)
+        return other
+
+    def _with_rehearsal(self, cases: tuple[np.ndarray, ...] | None) -> Oracle:
         if cases is not None:
-            self.rehearse(*cases)
+            scenarios, outcomes, known = cases
+            self.rehearse(scenarios, outcomes, known if known.size else None)
         return self
 
     @property
@@ -160,6 +180,7 @@ class Oracle:
         scenarios: Any,
         weights: Any = None,
         *,
+        known: Any = None,
         keys: Any = None,
         gradient: bool = False,
         on_error: str = "raise",
@@ -175,6 +196,10 @@ class Oracle:
         scenarios : array (K, p), or (n, K, p) for a batch, or DataFrame (K, p)
         weights : array (K,) or (n, K), optional
             Each row sums to 1. Default: 1/K.
+        known : array (r,) or (n, r), DataFrame or mapping, optional
+            The numbers of the known Params, in the order of
+            ``TwoStageModel.known_params``, or by their Pyomo names; for each case, or
+            the same for all. Default: the values that the model had.
         keys : array (n,) of int, optional
             Names of the cases, such as row numbers in a shuffled batch. A linear program
             starts from the last basis of its key. Default: the position in the batch.
@@ -202,7 +227,7 @@ class Oracle:
         Solution
         """
         self._check(on_error, gradient, deadline, mip_gap)
-        zetas, shares = self._check_cases(scenarios, weights)
+        zetas, shares = self._check_cases(scenarios, weights, known=known)
         task = SolveTask(zetas, shares, _keys(keys, len(zetas), fresh), gradient)
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         failures = self._record(
@@ -212,7 +237,9 @@ class Oracle:
         for i, trouble in found.troubles.items():
             status[i] = trouble.status
         values, bounds = self._sense * found.values, self._sense * found.bounds
-        slopes = None if found.gradients is None else self._sense * found.gradients
+        slopes = None
+        if found.gradients is not None:
+            slopes = self._sense * self._by_scenario(found.gradients)
         if count_axes(scenarios) != 2:
             return Solution(
                 found.decisions, values, status, slopes, found.smooth, bounds, failures
@@ -234,6 +261,7 @@ class Oracle:
         kind: str = "optimistic",
         *,
         weights: Any = None,
+        known: Any = None,
         keys: Any = None,
         on_error: str = "raise",
         progress: bool = True,
@@ -254,7 +282,7 @@ class Oracle:
             ``'recourse'`` that of the decision that the solver returns. All are equal where
             the decision is unique. For ``'recourse'``, ``audit`` says in how many cases
             that is proven, and how far the cost is above l_opt in the first others.
-        weights, keys, on_error, progress, fresh, deadline, mip_gap
+        weights, known, keys, on_error, progress, fresh, deadline, mip_gap
             As in :meth:`solve`.
         audit : bool, optional
             Whether to make the ``audit`` for ``'recourse'``, which searches ties.
@@ -264,7 +292,9 @@ class Oracle:
         if kind == "pessimistic":
             self._refuse_pessimism()
         self._check(on_error, deadline=deadline, mip_gap=mip_gap)
-        zetas, shares, omegas = self._check_cases(scenarios, weights, outcomes)
+        zetas, shares, omegas = self._check_cases(
+            scenarios, weights, outcomes, known=known
+        )
         names = _keys(keys, len(zetas), fresh)
         task = LossTask(zetas, shares, omegas, names, kind)
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
@@ -282,6 +312,7 @@ class Oracle:
         decisions: Any,
         outcomes: Any,
         *,
+        known: Any = None,
         on_error: str = "raise",
         progress: bool = True,
         fresh: bool = False,
@@ -297,7 +328,7 @@ class Oracle:
             A decision that violates the bounds or constraints of the first stage by more
             than a relative 1e-6 is infeasible.
         outcomes : array (n, p)
-        on_error, progress, fresh, deadline, mip_gap
+        known, on_error, progress, fresh, deadline, mip_gap
             As in :meth:`solve`.
         check_first_stage : bool
             Whether to check decisions against the first stage. Solvers other than
@@ -309,11 +340,12 @@ class Oracle:
         ys = problems.check(
             "decisions", decision_batch, self.two_stage, decisions, omegas
         )
+        (omegas,) = self._append_known(problems, known, omegas)
         problems.raise_any()
         task = CostTask(ys, omegas)
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         if check_first_stage and self._compiled is not None:
-            broken = self._first_stage.violations(ys)
+            broken = self._first_stage.violations(ys, omegas)
             found.troubles.update(broken)
             found.costs[list(broken)] = np.nan
         self._record(
@@ -323,7 +355,7 @@ class Oracle:
         )
         return found.costs
 
-    def rehearse(self, scenarios: Any, outcomes: Any) -> None:
+    def rehearse(self, scenarios: Any, outcomes: Any, known: Any = None) -> None:
         """Find the bases of the recourse on some cases, for all later batches.
 
         With ``fresh=True`` every batch would have to find them again. The last bits of
@@ -334,13 +366,19 @@ class Oracle:
         scenarios : array (n, K, p)
             Their decisions are combined with the outcomes.
         outcomes : array (m, p)
+        known : array (r,) or (m, r), optional
+            Known numbers of the outcomes. The scenarios use them in turn.
         """
         problems = self._new_problems()
         zetas, shares = self._check_scenarios(problems, scenarios, None)
         omegas = problems.check("outcomes", outcome_batch, self.two_stage, outcomes)
+        (data,) = self._append_known(problems, known, omegas)
         problems.raise_any()
-        self._rehearsal = zetas, omegas
-        self._batch.rehearse(zetas, shares, omegas)
+        p = len(self._low)
+        numbers = data[:, p:]
+        self._rehearsal = zetas, omegas, numbers
+        turn = numbers[np.arange(len(zetas)) % len(numbers)]
+        self._batch.rehearse(_with_numbers(zetas, turn), shares, data)
 
     def loss_gradient(
         self,
@@ -349,6 +387,7 @@ class Oracle:
         *,
         weights: Any = None,
         outcome_weights: Any = None,
+        known: Any = None,
         keys: Any = None,
         on_error: str = "raise",
         progress: bool = True,
@@ -361,6 +400,10 @@ class Oracle:
         The loss is that of the returned decision, with integer variables held at the
         incumbent. One decision can be evaluated on many outcomes at little cost.
 
+        Losses are piecewise smooth. Where ``smooth`` is False, the gradient is that of the
+        piece to which the optimal basis belongs. Where that piece has interior points nearby,
+        it is a limit of gradients, and so an element of the generalized gradient.
+
         Parameters
         ----------
         scenarios : array (n, K, p)
@@ -368,7 +411,7 @@ class Oracle:
             With M outcomes per case, the loss is the mean over them.
         outcome_weights : array (n, M), optional
             Each row sums to 1. Default: 1/M.
-        weights, keys, on_error, progress, fresh, deadline, mip_gap
+        weights, known, keys, on_error, progress, fresh, deadline, mip_gap
             As in :meth:`solve`.
         """
         self._check(on_error, True, deadline, mip_gap)
@@ -384,6 +427,7 @@ class Oracle:
             problems.add_for(
                 "outcomes", f"{len(omegas)} cases, but {len(zetas)} of scenarios"
             )
+        zetas, omegas = self._append_known(problems, known, zetas, omegas)
         problems.raise_any()
         task = GradientTask(
             zetas, shares, omegas, parts, _keys(keys, len(zetas), fresh)
@@ -394,7 +438,8 @@ class Oracle:
             on_error,
             lambda i: self._search_program(zetas[i], shares[i], omegas[i, 0]),
         )
-        return LossGradient(found.losses, found.gradients, found.smooth, failures)
+        slopes = self._by_scenario(found.gradients)
+        return LossGradient(found.losses, slopes, found.smooth, failures)
 
     def decision_gradient(
         self,
@@ -402,6 +447,7 @@ class Oracle:
         slopes: Any = None,
         *,
         weights: Any = None,
+        known: Any = None,
         keys: Any = None,
         on_error: str = "raise",
         progress: bool = True,
@@ -420,7 +466,7 @@ class Oracle:
         slopes : array (n, s), optional
             Return the gradient of ``slopes[i] @ decision[i]``, a vector-Jacobian product.
             Default: the whole Jacobian.
-        weights, keys, on_error, progress, fresh, deadline, mip_gap
+        weights, known, keys, on_error, progress, fresh, deadline, mip_gap
             As in :meth:`solve`.
         """
         self._check(on_error, True, deadline, mip_gap)
@@ -429,6 +475,7 @@ class Oracle:
         units = None
         if slopes is not None:
             units = problems.check("slopes", float_array, "slopes", slopes, "slopes")
+        (zetas,) = self._append_known(problems, known, zetas)
         problems.raise_any()
         width = len(self.two_stage.first_stage_variables)
         if units is not None and units.shape != (len(zetas), width):
@@ -441,9 +488,8 @@ class Oracle:
         failures = self._record(
             found, on_error, lambda i: self._saa_program(zetas[i], shares[i])
         )
-        return DecisionGradient(
-            found.decisions, found.derivatives, found.smooth, failures
-        )
+        derivatives = self._by_scenario(found.derivatives)
+        return DecisionGradient(found.decisions, derivatives, found.smooth, failures)
 
     def _recipe(self, solver: str, options: Mapping[str, Any] | None) -> Recipe:
         width = len(self.two_stage.first_stage_variables)
@@ -511,9 +557,10 @@ class Oracle:
         return zetas, problems.check("weights", weight_batch, weights, zetas)
 
     def _check_cases(
-        self, scenarios: Any, weights: Any, *outcomes: Any
+        self, scenarios: Any, weights: Any, *outcomes: Any, known: Any = None
     ) -> tuple[np.ndarray, ...]:
-        """Return scenarios (n, K, p), weights (n, K) and any outcomes (n, p), validated."""
+        """Return scenarios (n, K, p + r), weights (n, K), any outcomes (n, p + r), validated."""
+        problems = self._new_problems()
         if (
             weights is None
             and all(self._is_sound(omegas, 2) for omegas in outcomes)
@@ -522,26 +569,44 @@ class Oracle:
         ):
             cases, count, _ = scenarios.shape
             shares = shared(_equal_weights(count), (cases,))
-            return scenarios.copy(), shares, *(omegas.copy() for omegas in outcomes)
-        problems = self._new_problems()
-        zetas, shares = self._check_scenarios(problems, scenarios, weights)
-        checked = [
-            problems.check("outcomes", outcome_batch, self.two_stage, omegas, zetas)
-            for omegas in outcomes
-        ]
+            zetas, checked = scenarios.copy(), [omegas.copy() for omegas in outcomes]
+        else:
+            zetas, shares = self._check_scenarios(problems, scenarios, weights)
+            checked = [
+                problems.check("outcomes", outcome_batch, self.two_stage, omegas, zetas)
+                for omegas in outcomes
+            ]
+        zetas, *checked = self._append_known(problems, known, zetas, *checked)
         problems.raise_any()
         return zetas, shares, *checked
 
+    def _append_known(
+        self, problems: Problems, known: Any, *arrays: Any
+    ) -> tuple[Any, ...]:
+        """Return arrays (n, ..., p + r) of data, or note the problems of known numbers."""
+        if not self.two_stage.known_params and _is_empty(known):
+            return arrays
+        cases = None if arrays[0] is None else len(arrays[0])
+        numbers = self._known if known is None else known
+        if not _are_sound(numbers, *self._known_sides) or (
+            numbers.ndim == 2 and len(numbers) not in (1, cases)
+        ):
+            numbers = problems.check(
+                "known", known_batch, self.two_stage, numbers, cases
+            )
+        if problems:
+            return arrays
+        return tuple(_with_numbers(array, numbers) for array in arrays)
+
+    def _by_scenario(self, gradients: np.ndarray) -> np.ndarray:
+        """Return the part (..., p) of gradients (..., p + r)."""
+        p = len(self._low)
+        return gradients if gradients.shape[-1] == p else gradients[..., :p].copy()
+
     def _is_sound(self, numbers: Any, axes: int) -> bool:
-        """Whether values are an array of valid floats (..., p) already; a quick check."""
-        return (
-            type(numbers) is np.ndarray
-            and numbers.dtype == np.float64
-            and numbers.ndim == axes
-            and numbers.shape[-1] == len(self._low)
-            and numbers.size > 0
-            and bool(((numbers > self._low) & (numbers < self._high)).all())
-        )
+        """Whether values are an array of valid outcomes (..., p) already."""
+        sound = _are_sound(numbers, self._low, self._high)
+        return sound and numbers.ndim == axes
 
     def _record(
         self, result: Result, on_error: str, program: Callable[[int], Any]
@@ -596,18 +661,63 @@ class Oracle:
         )
 
     def _transform(self, name: str, **options: Any) -> Any:
+        """Return a program of a case, whose scenarios and outcome hold p + r numbers."""
+        p = len(self._low)
+        for key in {"scenarios", "outcome"} & set(options):
+            if self.two_stage.known_params:
+                options["known"] = options[key].reshape(-1, options[key].shape[-1])[
+                    0, p:
+                ]
+            options[key] = options[key][..., :p]
         return TransformationFactory(f"csg.{name}").create_using(
             self.two_stage.model, **options
         )
 
 
-def _unpickled(
+def _unpickle(
     kind: type[Oracle],
     model: bytes,
     settings: tuple[Any, ...],
-    rehearsal: tuple[np.ndarray, np.ndarray] | None,
+    rehearsal: tuple[np.ndarray, ...] | None,
+    known: np.ndarray,
 ) -> Oracle:
-    return kind(cloudpickle.loads(model), *settings)._rehearsed(rehearsal)
+    oracle = kind(cloudpickle.loads(model), *settings)._with_rehearsal(rehearsal)
+    oracle._known = known
+    return oracle
+
+
+def _is_empty(known: Any) -> bool:
+    """Whether known numbers are none at all: None, or an array (n, 0)."""
+    return known is None or (type(known) is np.ndarray and known.shape[-1:] == (0,))
+
+
+def _intervals(params: list[Any]) -> np.ndarray:
+    """Return the lower and upper ends (2, n) of the open intervals of Params' values."""
+    sides = [valid_interval(param.parent_component()) for param in params]
+    return np.array(sides).reshape(-1, 2).T
+
+
+def _are_sound(numbers: Any, low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether values are an array of floats (..., n) in these intervals; a quick check."""
+    return (
+        type(numbers) is np.ndarray
+        and numbers.dtype == np.float64
+        and numbers.ndim > 0
+        and numbers.shape[-1] == len(low)
+        and numbers.size > 0
+        and bool(((numbers > low) & (numbers < high)).all())
+    )
+
+
+def _with_numbers(array: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return data (n, ..., p) followed by numbers (r,), (1, r) or (n, r)."""
+    p, width = array.shape[-1], numbers.shape[-1]
+    if not width:
+        return array
+    data = np.empty((*array.shape[:-1], p + width))
+    data[..., :p] = array
+    data[..., p:] = numbers.reshape(-1, *(1,) * (array.ndim - 2), width)
+    return data
 
 
 def _check_settings(solver: Any, executor: Any, workers: Any, options: Any) -> None:

@@ -1,6 +1,6 @@
-"""csg.annotate: which variables are first stage, and which Params are uncertain.
+"""csg.annotate: which variables are first stage, which Params uncertain, which known.
 
-The annotation is stored in two LOCAL Suffixes on the model.
+The annotation is stored in LOCAL Suffixes on the model.
 """
 
 from __future__ import annotations
@@ -19,15 +19,21 @@ from pyomo.core.base.param import Param
 from pyomo.core.base.suffix import Suffix
 from pyomo.core.base.var import Var
 
-from pyomo_csg.errors import AnnotationError
+from pyomo_csg.errors import AnnotationError, shortlist
 from pyomo_csg.validation import Problems
 
 FIRST_STAGE = "csg_first_stage_variables"
 UNCERTAIN = "csg_uncertain_params"
+KNOWN = "csg_known_params"
+ANNOTATION = (FIRST_STAGE, UNCERTAIN, KNOWN)
 
 
 def annotate(
-    model: BlockData, *, first_stage_variables: Any, uncertain_params: Any
+    model: BlockData,
+    *,
+    first_stage_variables: Any,
+    uncertain_params: Any,
+    known_params: Any = None,
 ) -> None:
     """Declare which variables are first stage and which Params are uncertain.
 
@@ -44,6 +50,10 @@ def annotate(
         A component, an element of one (``m.x[1]``), a slice (``m.x[:, 1]``), a name
         (``'x'``, ``'x[1]'``, ``'x[*,1]'``), or an iterable of those. Uncertain Params
         must be mutable.
+    known_params : optional
+        Mutable Params, in the same forms, whose values are known when the decision is
+        made but differ from case to case: today's stock, tariff or fleet. They may
+        stand anywhere in either stage.
 
     Raises
     ------
@@ -71,7 +81,19 @@ def annotate(
     problems.add(*found)
     params, found = select_data(model, uncertain_params, Param, "uncertain_params")
     problems.add(*found)
-    for name in (FIRST_STAGE, UNCERTAIN):
+    known: list[Any] = []
+    if known_params is not None:
+        known, found = select_data(
+            model, known_params, Param, "known_params", is_optional=True
+        )
+        problems.add(*found)
+    uncertain = ComponentSet(params)
+    if both := [p.name for p in known if p in uncertain]:
+        problems.add(
+            f"Param {shortlist(both)} is in both uncertain_params and known_params; "
+            "leave it in one of them"
+        )
+    for name in ANNOTATION:
         existing = model.component(name)
         if existing is not None and existing.ctype is not Suffix:
             problems.add(
@@ -81,10 +103,11 @@ def annotate(
     problems.raise_any()
     _store(model, FIRST_STAGE, variables)
     _store(model, UNCERTAIN, params)
+    _store(model, KNOWN, known)
 
 
 def read_annotation(model: BlockData, name: str) -> list[ComponentData] | None:
-    """Return the data in one of the two Suffixes, in order; None if it is missing."""
+    """Return the data in one of the Suffixes, in order; None if it is missing."""
     suffix = model.component(name)
     if suffix is None or suffix.ctype is not Suffix:
         return None
@@ -116,6 +139,8 @@ def check_constructed(model: Any) -> None:
 def _store(model: BlockData, name: str, members: list[ComponentData]) -> None:
     if model.component(name) is not None:
         model.del_component(name)
+    if not members:
+        return
     suffix = Suffix(direction=Suffix.LOCAL)
     model.add_component(name, suffix)
     for position, data in enumerate(members):
@@ -123,7 +148,11 @@ def _store(model: BlockData, name: str, members: list[ComponentData]) -> None:
 
 
 def select_data(
-    model: BlockData, items: Any, ctype: type, argument: str
+    model: BlockData,
+    items: Any,
+    ctype: type,
+    argument: str,
+    is_optional: bool = False,
 ) -> tuple[list[ComponentBase], list[str]]:
     """Return the Var or Param data that an argument names, in order, and the problems."""
     chosen, problems = ComponentSet(), []
@@ -135,7 +164,7 @@ def select_data(
                 problems.append(problem)
             else:
                 chosen.update(_members(found))
-    if not chosen and not problems:
+    if not (chosen or problems or is_optional):
         problems.append(
             f"{argument}: nothing was given; name at least one {ctype.__name__}"
         )
@@ -164,7 +193,7 @@ def _resolve(model: BlockData, item: Any, argument: str) -> Iterator[Any]:
         yield from item.values() if reference else (item,)
     elif item.__class__ in native_numeric_types:
         yield (
-            f"{argument}: the plain number {item} was given; an element of a Param that "
+            f"{argument}: the number {item} was given; an element of a Param that "
             "is not mutable is just a number. If this is one, declare the Param with "
             "mutable=True and build the model again"
         )

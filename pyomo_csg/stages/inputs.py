@@ -11,6 +11,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from pyomo.core.base.param import _ImplicitAny
 from pyomo.core.base.set import Any as AnyDomain
 
 from pyomo_csg.errors import DataError, shortlist
@@ -35,7 +36,7 @@ def scenario_array(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
         hint = "; use scenarios.reshape(-1, 1)" if array.ndim == len(names) == 1 else ""
         expected = f"(K, {len(names)}): a row for each scenario, a column for each of "
         _raise_shape(subject, array, f"{expected}{shortlist(names)}{hint}")
-    _check_domains(two_stage, array, subject)
+    check_domains(two_stage.uncertain_params, array, subject)
     return array
 
 
@@ -49,7 +50,7 @@ def scenario_batch(two_stage: TwoStageModel, scenarios: Any) -> np.ndarray:
     if array.ndim != 3 or array.shape[2] != len(names) or not array.size:
         expected = f"(n, K, {len(names)}): cases, scenarios, and a column for each of "
         _raise_shape(subject, array, f"{expected}{shortlist(names)}")
-    _check_domains(two_stage, array, subject)
+    check_domains(two_stage.uncertain_params, array, subject)
     return array
 
 
@@ -58,7 +59,7 @@ def outcome_vector(two_stage: TwoStageModel, outcome: Any) -> np.ndarray:
     subject = f"The outcome does not fit '{two_stage.model.name}'"
     names = _names(two_stage.uncertain_params)
     vector = _vector(outcome, names, subject, _data)
-    _check_domains(two_stage, vector[None, :], subject)
+    check_domains(two_stage.uncertain_params, vector[None, :], subject)
     return vector
 
 
@@ -73,6 +74,60 @@ def outcome_batch(
     return array
 
 
+def known_batch(
+    two_stage: TwoStageModel, known: Any, cases: int | None = None
+) -> np.ndarray:
+    """Return known numbers as an array (n, r); without any, the values in the model.
+
+    A vector, a mapping or a Series of single numbers applies to every case. With
+    ``cases=None``, the array has a row for each that was given.
+    """
+    params = two_stage.known_params
+    names, subject = (
+        _names(params),
+        f"The known data does not fit '{two_stage.model.name}'",
+    )
+    if known is not None and not names:
+        found = "the model has none; name its Params by csg.annotate(known_params=...)"
+        raise DataError(subject, [found])
+    if known is None:
+        array = np.array([[float(param.value) for param in params]])
+    elif isinstance(known, Mapping) or _is_series(known):
+        array = _named_rows(known, names, subject)
+    else:
+        array = _data(_select_columns(known, names, subject), subject)
+    if array.ndim == 1 and len(array) == len(names):
+        array = array[None]
+    if array.ndim != 2 or array.shape[1] != len(names):
+        expected = f"({len(names)},) or (n, {len(names)}): a number for each of "
+        _raise_shape(subject, array, f"{expected}{shortlist(names)}")
+    check_domains(params, array, subject, "case")
+    if cases is None or len(array) == cases:
+        return array
+    if len(array) != 1:
+        found = f"{len(array)} rows were given for {cases} cases; give one for each"
+        raise DataError(subject, [found])
+    return np.tile(array, (cases, 1))
+
+
+def _named_rows(known: Any, names: list[str], subject: str) -> np.ndarray:
+    """Return an array (n, r) of the numbers, or the columns, in a mapping or Series."""
+    named = {str(name): known[name] for name in dict(known)}
+    _check_names(list(named), names, subject, "number")
+    problems, columns = Problems(subject), []
+    for name in names:
+        columns.append(problems.check(f"'{name}'", _data, named[name], subject))
+    problems.raise_any()
+    try:
+        return np.stack(np.broadcast_arrays(*map(np.atleast_1d, columns)), axis=-1)
+    except ValueError:
+        sizes = ", ".join(
+            f"{array.size} of '{name}'"
+            for name, array in zip(names, columns, strict=True)
+        )
+        raise DataError(subject, [f"they do not pair: {sizes}"]) from None
+
+
 def decision_vector(two_stage: TwoStageModel, decision: Any) -> np.ndarray:
     """Return one decision as an array (s,), with integer variables rounded."""
     subject = f"The decision does not fit '{two_stage.model.name}'"
@@ -84,7 +139,7 @@ def decision_vector(two_stage: TwoStageModel, decision: Any) -> np.ndarray:
 def decision_batch(
     two_stage: TwoStageModel, decisions: Any, outcomes: np.ndarray | None
 ) -> np.ndarray | None:
-    """Return decisions as an array (n, s); a single one (s,) serves every outcome."""
+    """Return decisions as an array (n, s); a single one (s,) applies to every outcome."""
     if outcomes is None:  # invalid, and reported as such
         return None
     names = _names(two_stage.first_stage_variables)
@@ -123,7 +178,7 @@ def weight_vector(weights: Any, scenarios: np.ndarray | None) -> np.ndarray | No
 
 
 def weight_batch(weights: Any, scenarios: np.ndarray | None) -> np.ndarray | None:
-    """Return weights (n, K) for scenarios (n, K, p); a vector (K,) serves every case."""
+    """Return weights (n, K) for scenarios (n, K, p); a vector (K,) applies to every case."""
     if scenarios is None:  # invalid, and reported as such
         return None
     cases, count, _ = scenarios.shape
@@ -186,7 +241,7 @@ def valid_interval(component: Any) -> tuple[float, float]:
     """
     domain = component.domain
     low, high, step = domain.get_interval()
-    is_any = isinstance(domain, type(AnyDomain))  # also where no domain was given
+    is_any = isinstance(domain, type(AnyDomain) | _ImplicitAny)  # where none was given
     if component._validate is not None or (step != 0 and not is_any):
         return np.nan, np.nan
     sides = (-np.inf, low), (np.inf, high)
@@ -205,8 +260,8 @@ def _vector(
     convert: Callable[[Any, str], np.ndarray] | None = None,
 ) -> np.ndarray:
     """Return an array, mapping or Series as floats in the order of names."""
-    if hasattr(values, "to_dict") and not hasattr(values, "columns"):
-        values = values.to_dict()  # a Series
+    if _is_series(values):
+        values = values.to_dict()
     if isinstance(values, Mapping):
         named = {str(key): value for key, value in values.items()}
         _check_names(named, names, subject, "name")
@@ -216,6 +271,10 @@ def _vector(
         expected = f"({len(names)},): a number for each of {shortlist(names)}"
         _raise_shape(subject, vector, expected)
     return vector
+
+
+def _is_series(values: Any) -> bool:
+    return hasattr(values, "to_dict") and not hasattr(values, "columns")
 
 
 def _data(values: Any, subject: str) -> np.ndarray:
@@ -285,16 +344,21 @@ def _check_names(
     _raise_any(subject, problems)
 
 
-def _check_domains(two_stage: TwoStageModel, array: np.ndarray, subject: str) -> None:
-    """Raise if a value of an array (..., p) is not finite or outside its domain."""
-    problems = []
-    for j, param in enumerate(two_stage.uncertain_params):
+def check_domains(
+    params: list[Any], array: np.ndarray, subject: str, row: str = "scenario"
+) -> None:
+    """Raise if a value of an array (..., params) is not finite or outside its domain.
+
+    Rows are called ``row`` in messages, and are numbered from 1 if they are scenarios.
+    """
+    first, problems = int(row == "scenario"), []
+    for j, param in enumerate(params):
         column = array[..., j]
         for place, reason in find_invalid(param, column):
             if len(place) == 2:
                 where = f" in case {place[0]}, scenario {place[1] + 1}"
             else:
-                where = f" in scenario {place[0] + 1}" if len(array) > 1 else ""
+                where = f" in {row} {place[0] + first}" if len(array) > 1 else ""
             problems.append(f"'{param.name}'{where} is {column[place]:g}{reason}")
     _raise_any(subject, problems)
 

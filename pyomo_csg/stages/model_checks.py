@@ -1,26 +1,34 @@
-"""Checks of an annotated model; each problem comes with its remedy."""
+"""Checks of an annotated model, and of a decision against its first stage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyomo.common.collections import ComponentSet
 from pyomo.core.base.block import Block, BlockData
 from pyomo.core.base.component import ComponentData
 from pyomo.core.base.objective import Objective
 from pyomo.core.base.set import SetData
+from pyomo.core.base.sos import SOSConstraint
 from pyomo.core.base.var import Var
+from pyomo.core.expr.numvalue import value
+from pyomo.core.expr.visitor import replace_expressions
 
-from pyomo_csg.errors import shortlist
+from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.stages.annotation import (
     FIRST_STAGE,
+    KNOWN,
     UNCERTAIN,
     belongs_to,
     read_annotation,
 )
 from pyomo_csg.stages.stage_inference import Row, group_by_component, unique
 
+if TYPE_CHECKING:
+    from pyomo_csg.stages.two_stage import TwoStageModel
+
+_TOLERANCE = 1e-6  # relative; the feasibility tolerance of most solvers
 _SUPPORTED = {
     *("Var", "BooleanVar", "Param", "Set", "RangeSet", "SetOf", "Expression"),
     *("Constraint", "SOSConstraint", "Objective", "Block", "Suffix"),
@@ -45,9 +53,10 @@ def annotation_problems(model: BlockData) -> Iterator[str]:
     for name, what in (
         (FIRST_STAGE, "first-stage variable"),
         (UNCERTAIN, "uncertain Param"),
+        (KNOWN, "known Param"),
     ):
-        marked = read_annotation(model, name)
-        if not marked:
+        marked = read_annotation(model, name) or []
+        if not marked and name != KNOWN:
             yield (
                 f"no {what} is annotated; call csg.annotate(model, "
                 "first_stage_variables=..., uncertain_params=...)"
@@ -84,10 +93,13 @@ def unknown_component_problems(model: BlockData) -> Iterator[str]:
                 yield f"{kind} '{component.name}' is not algebraic; {remedy}"
 
 
-def param_problems(params: list[ComponentData], rows: list[Row]) -> Iterator[str]:
-    """Yield the problems of uncertain Params, and of Params without a value."""
+def param_problems(
+    uncertain: list[ComponentData], known: list[ComponentData], rows: list[Row]
+) -> Iterator[str]:
+    """Yield the problems of annotated Params, and of Params without a value."""
     used = ComponentSet(p for row in rows for p in row.params)
-    for component, members in group_by_component(params):
+    params = [*uncertain, *known]
+    for component, _ in group_by_component(uncertain):
         domain = component.domain
         if is_discrete(domain):
             yield (
@@ -96,14 +108,15 @@ def param_problems(params: list[ComponentData], rows: list[Row]) -> Iterator[str
                 "within=Reals, NonNegativeReals or an interval such as UnitInterval, "
                 "and round in the model if it needs whole numbers"
             )
-        idle = [p for p in members if p not in used]
-        if idle:
-            yield (
-                f"uncertain Param {_names(idle)} is used in no active constraint, "
-                "variable bound or objective; leave it out of uncertain_params, or "
-                "make sure that the expressions use the Param itself and not "
-                "value(param)"
-            )
+    for marked, word in ((uncertain, "uncertain"), (known, "known")):
+        for _, members in group_by_component(marked):
+            if idle := [p for p in members if p not in used]:
+                yield (
+                    f"{word} Param {_names(idle)} is used in no active constraint, "
+                    f"variable bound or objective; leave it out of {word}_params, or "
+                    "make sure that the expressions use the Param itself and not "
+                    "value(param)"
+                )
     empty = [p for p in unique([*params, *used]) if p(exception=False) is None]
     for component, members in group_by_component(empty):
         yield (
@@ -170,3 +183,79 @@ def _used_variables(rows: list[Row]) -> Iterator[ComponentData]:
 
 def _names(data: Iterable[Any]) -> str:
     return shortlist(item.name for item in data)
+
+
+def check_feasible(
+    two_stage: TwoStageModel, decision: list[float], known: Sequence[float] = ()
+) -> None:
+    """Raise if a decision violates a first-stage bound, fixed value or constraint.
+
+    Known Params have the values in the model, or the numbers ``known`` (r,).
+    """
+    before = [param.value for param in two_stage.known_params]
+    set_params(two_stage.known_params, known or before)
+    try:
+        _check_first_stage(two_stage, decision)
+    finally:
+        set_params(two_stage.known_params, before)
+
+
+def set_params(params: Iterable[Any], numbers: Iterable[float]) -> None:
+    """Set Params to numbers."""
+    for param, number in zip(params, numbers, strict=True):
+        param.set_value(number)
+
+
+def _check_first_stage(two_stage: TwoStageModel, decision: list[float]) -> None:
+    variables = two_stage.first_stage_variables
+    problems = [
+        f"'{v.name}' is {x:g}, but it is {rule}"
+        for v, x in zip(variables, decision, strict=True)
+        for rule in _violated_bounds(two_stage, v, x)
+    ]
+    values = {id(v): x for v, x in zip(variables, decision, strict=True)}
+    for con in two_stage.first_stage_constraints:
+        violation = (
+            _sos_violation if con.ctype is SOSConstraint else _constraint_violation
+        )
+        if found := violation(con, values):
+            problems.append(
+                f"it breaks the first-stage constraint '{con.name}': {found}"
+            )
+    if problems:
+        raise DataError("The decision is not feasible", problems)
+
+
+def _violated_bounds(two_stage: TwoStageModel, v: Any, x: float) -> Iterator[str]:
+    if v.fixed and _outside(x, v.value, v.value):
+        yield f"fixed at {v.value:g}"
+    touches = two_stage.uncertainty.touches
+    lower = None if touches(v.lower) else value(v.lower)
+    upper = None if touches(v.upper) else value(v.upper)
+    if _outside(x, lower, upper):
+        yield f"bounded by ({lower}, {upper})"
+
+
+def _constraint_violation(con: Any, values: dict[int, float]) -> str | None:
+    try:
+        body = value(replace_expressions(con.body, values))
+    except (ValueError, ZeroDivisionError, OverflowError) as error:
+        return f"{con.expr} cannot be evaluated ({error})"
+    if _outside(body, value(con.lower), value(con.upper)):
+        return f"{con.expr}, where the expression is {body:g}"
+    return None
+
+
+def _sos_violation(sos: Any, values: dict[int, float]) -> str | None:
+    ordered = sorted(sos.get_items(), key=lambda item: item[1])
+    used = [k for k, (v, _) in enumerate(ordered) if abs(values[id(v)]) > _TOLERANCE]
+    if used and used[-1] - used[0] >= sos.level:
+        return f"at most {sos.level} neighbors may differ from 0"
+    return None
+
+
+def _outside(x: float, lower: float | None, upper: float | None) -> bool:
+    slack = _TOLERANCE * max(1.0, abs(x))
+    below = lower is not None and x < lower - slack
+    above = upper is not None and x > upper + slack
+    return below or above

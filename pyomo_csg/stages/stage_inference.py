@@ -122,7 +122,7 @@ def leaves(expr: Any) -> tuple[list[Any], list[Any]]:
 
 
 def incidence_graph(
-    rows: list[Row], variables: dict[str, list[Any]], params: list[Any]
+    rows: list[Row], variables: dict[str, list[Any]], params: dict[str, list[Any]]
 ) -> nx.Graph:
     """Return the bipartite graph of rows on one side, variables and Params on the other.
 
@@ -135,8 +135,9 @@ def incidence_graph(
     for stage, members in variables.items():
         for v in members:
             graph.add_node(v.name, kind="variable", stage=stage, component=v)
-    for p in params:
-        graph.add_node(p.name, kind="parameter", stage=RECOURSE, component=p)
+    for stage, members in params.items():
+        for p in members:
+            graph.add_node(p.name, kind="parameter", stage=stage, component=p)
     for row in rows:
         graph.add_node(
             row.name, kind=row.kind, stage=row.stage, component=row.component

@@ -15,6 +15,7 @@ from pyomo_csg.errors import ModelError
 from pyomo_csg.stages import model_checks
 from pyomo_csg.stages.annotation import (
     FIRST_STAGE,
+    KNOWN,
     UNCERTAIN,
     check_constructed,
     read_annotation,
@@ -60,6 +61,8 @@ class TwoStageModel:
     first_stage_variables, recourse_variables : list of VarData
     uncertain_params : list of ParamData
         In the order of the columns of every scenario array.
+    known_params : list of ParamData
+        In the order of the columns of every array of known numbers.
     first_stage_constraints, recourse_constraints : list of ComponentData
     first_stage_cost, recourse_cost : expressions
         h(y) and q(y, z, omega), in the model's own sense; their sum is the objective.
@@ -100,6 +103,8 @@ class TwoStageModel:
             read_annotation(model, FIRST_STAGE) or []
         )
         self.uncertain_params: list[Any] = read_annotation(model, UNCERTAIN) or []
+        self.known_params: list[Any] = read_annotation(model, KNOWN) or []
+        self._is_known = Uncertainty([], self.known_params).touches
         self.uncertainty = Uncertainty(
             self.first_stage_variables, self.uncertain_params
         )
@@ -115,7 +120,7 @@ class TwoStageModel:
                 *structure,
                 *model_checks.foreign_problems(model, self._rows),
                 *model_checks.param_problems(
-                    self.uncertain_params, self._rows + bounds
+                    self.uncertain_params, self.known_params, self._rows + bounds
                 ),
                 *model_checks.variable_problems(
                     variables, self.first_stage_variables, self._rows
@@ -134,7 +139,11 @@ class TwoStageModel:
         variables = (*self.first_stage_variables, *self.recourse_variables)
         return any(not variable.is_continuous() for variable in variables)
 
-    def copied(self) -> TwoStageModel:
+    def has_moving_data(self, bound: Any) -> bool:
+        """Whether a bound depends on an uncertain or a known Param."""
+        return self.uncertainty.touches(bound) or self._is_known(bound)
+
+    def copy(self) -> TwoStageModel:
         """Return the view of a copy of the model."""
         return TwoStageModel(self.model.clone())
 
@@ -151,7 +160,12 @@ class TwoStageModel:
     @cached_property
     def uncertain_bounds(self) -> list[Any]:
         """Variables, of either stage, that have an uncertain Param in a bound."""
-        return list(unique(row.component for row in self._rows if row.kind == "bound"))
+        return self._bounded(RECOURSE)
+
+    @cached_property
+    def known_bounds(self) -> list[Any]:
+        """Variables with a bound that depends on known Params and no uncertain one."""
+        return self._bounded(FIRST)
 
     @cached_property
     def graph(self) -> nx.Graph:
@@ -164,7 +178,7 @@ class TwoStageModel:
         return incidence_graph(
             self._rows,
             {FIRST: self.first_stage_variables, RECOURSE: self.recourse_variables},
-            self.uncertain_params,
+            {RECOURSE: self.uncertain_params, FIRST: self.known_params},
         )
 
     def draw(self, path: str | os.PathLike[str]) -> None:
@@ -222,12 +236,21 @@ class TwoStageModel:
         >>> kwargs["outcomes"]["scenario1"]
         [2.0, 2.4000000000000004, 16.0]
         """
-        from pyomo_csg.interop.mpisppy_writer import export
+        from pyomo_csg.interop.mpisppy import export
 
         return export(self, scenarios, weights)
 
     def __str__(self) -> str:
         return summarize(self)
+
+    def _bounded(self, stage: str) -> list[Any]:
+        return list(
+            unique(
+                row.component
+                for row in self._rows
+                if row.kind == "bound" and row.stage == stage
+            )
+        )
 
     def _constraints(self, stage: str) -> list[Any]:
         return [
@@ -247,13 +270,15 @@ class TwoStageModel:
         ]
 
     def _bound_rows(self, variables: list[Any]) -> list[Row]:
-        """Return rows for the bounds that depend on an uncertain Param."""
-        return [
-            expression_row(f"{v.name} ({side} bound)", "bound", v, RECOURSE, v + bound)
-            for v in variables
-            for side, bound in (("lower", v.lower), ("upper", v.upper))
-            if bound is not None and self.uncertainty.touches(bound)
-        ]
+        """Return rows for the bounds that depend on an uncertain or known Param."""
+        rows = []
+        for v in variables:
+            for side, bound in (("lower", v.lower), ("upper", v.upper)):
+                if self.has_moving_data(bound):
+                    stage = RECOURSE if self.uncertainty.touches(bound) else FIRST
+                    name = f"{v.name} ({side} bound)"
+                    rows.append(expression_row(name, "bound", v, stage, v + bound))
+        return rows
 
     @staticmethod
     def _raise_problems(model: BlockData, problems: list[str]) -> None:

@@ -27,8 +27,13 @@ from pyomo.gdp import Disjunct, Disjunction
 from pyomo.network import Arc, Port
 
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.annotation import FIRST_STAGE, UNCERTAIN
-from pyomo_csg.stages.stage_inference import Uncertainty, group_by_component, leaves
+from pyomo_csg.stages.annotation import ANNOTATION, KNOWN, UNCERTAIN
+from pyomo_csg.stages.stage_inference import (
+    Uncertainty,
+    group_by_component,
+    leaves,
+    unique,
+)
 
 
 class RecourseRemoval:
@@ -65,7 +70,8 @@ class RecourseRemoval:
         for suffix, key in self._marks:
             if self._is_recourse(key):
                 del suffix[key]
-        self._model.del_component(UNCERTAIN)
+        for name in (UNCERTAIN, KNOWN):
+            self._model.del_component(name)
         for v in self._two_stage.uncertain_bounds:
             if not self._touches(v):
                 v.setlb(None if self._touches(v.lower) else v.lower)
@@ -133,7 +139,7 @@ def suffix_entries(model: BlockData) -> Iterator[tuple[Suffix, Any]]:
     """Yield each Suffix with each component in it, except for the annotation."""
     for block in _all_blocks(model):
         for suffix in block.component_objects(Suffix, descend_into=False):
-            if suffix.local_name not in (FIRST_STAGE, UNCERTAIN):
+            if suffix.local_name not in ANNOTATION:
                 for component in suffix:
                     yield suffix, component
 
@@ -146,6 +152,8 @@ def _all_blocks(model: BlockData) -> Iterator[BlockData]:
     return model.block_data_objects(descend_into=(Block, Disjunct))
 
 
+# Scenarios and known numbers are real numbers, and HiGHS 1.15 may report a suboptimal
+# solution as optimal when an integer variable has a fractional bound.
 _WHOLE = 1e-9  # rounding errors up to this do not move a bound to the next integer
 
 
@@ -163,7 +171,8 @@ class RecoursePart:
         self._columns = {id(p): k for k, p in enumerate(two_stage.uncertain_params)}
         constraints = two_stage.recourse_constraints
         touches = self._uncertainty.touches
-        self._recourse_bounds = [v for v in two_stage.uncertain_bounds if touches(v)]
+        bounded = (*two_stage.uncertain_bounds, *two_stage.known_bounds)
+        self._recourse_bounds = [v for v in unique(bounded) if touches(v)]
         self._first_stage_bounds = [
             v for v in two_stage.uncertain_bounds if not touches(v)
         ]
@@ -198,7 +207,7 @@ class RecoursePart:
         return substitute(self._two_stage.recourse_cost)
 
     def _named_expressions(self) -> Iterator[Any]:
-        """Yield those of active Blocks that refer to nothing outside the program."""
+        """Yield those of active Blocks that refer only to parts of the program."""
         known = {id(v) for v in self._two_stage.first_stage_variables}
         known.update(id(v) for v in self._two_stage.recourse_variables)
         for e in self._model.component_data_objects(Expression, active=True):
@@ -240,18 +249,21 @@ class RecoursePart:
             self._copy_bounds(v, copies[id(v)], substitute)
 
     def _copy_bounds(self, v: Any, copy: Any, substitute: Substitution) -> None:
-        """Set bounds that depend on the copy's data, rounded for an integer variable.
-
-        Scenarios are real numbers, and HiGHS 1.15 may report a suboptimal solution as
-        optimal when an integer variable has a fractional bound.
-        """
-        whole = not v.is_continuous()
-        if self._uncertainty.touches(v.lower):
+        """Set bounds that depend on the copy's data, rounded for an integer variable."""
+        moves, whole = self._two_stage.has_moving_data, not v.is_continuous()
+        if moves(v.lower):
             lower = substitute(v.lower)
             copy.lower = ceil(lower - _WHOLE) if whole else lower
-        if self._uncertainty.touches(v.upper):
+        if moves(v.upper):
             upper = substitute(v.upper)
             copy.upper = floor(upper + _WHOLE) if whole else upper
+
+    def round_known_bounds(self) -> None:
+        """Round bounds of first-stage integer variables that depend on known Params."""
+        touches = self._uncertainty.touches
+        for v in self._two_stage.known_bounds:
+            if not (touches(v) or touches(v.lower) or touches(v.upper)):
+                self._copy_bounds(v, v, Substitution(self._uncertainty, {}))
 
     def _copy_expressions(
         self, home: _TargetBlocks, copies: dict, substitute: Substitution

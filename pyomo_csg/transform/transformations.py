@@ -1,32 +1,207 @@
-"""csg.extensive_form, csg.opt_search and csg.recourse, as Pyomo transformations."""
+"""csg.extensive_form, csg.opt_search and csg.recourse, as Pyomo transformations.
+
+The first stage stays at the root of the model; each copy of the recourse has a Block.
+"""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from pyomo.common.config import ConfigValue, NonNegativeFloat, document_class_CONFIG
-from pyomo.core.base.block import BlockData
+import numpy as np
+from pyomo.common.config import (
+    ConfigDict,
+    ConfigValue,
+    NonNegativeFloat,
+    document_class_CONFIG,
+)
+from pyomo.common.gc_manager import PauseGC
+from pyomo.core.base.block import Block, BlockData
 from pyomo.core.base.constraint import Constraint
+from pyomo.core.base.expression import Expression
 from pyomo.core.base.objective import maximize
 from pyomo.core.base.param import Param
-from pyomo.core.base.sos import SOSConstraint
-from pyomo.core.base.transformation import TransformationFactory
-from pyomo.core.expr.numvalue import value
-from pyomo.core.expr.visitor import replace_expressions
+from pyomo.core.base.set import RangeSet
+from pyomo.core.base.transformation import Transformation, TransformationFactory
+from pyomo.core.expr.numeric_expr import SumExpression
+from pyomo.core.expr.numvalue import polynomial_degree
 
-from pyomo_csg.errors import DataError
+from pyomo_csg.errors import DataError, ModelError
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.inputs import decision_vector, outcome_vector
-from pyomo_csg.transform.program import (
-    Program,
-    ProgramTransformation,
-    check_scenarios,
-    data_options,
+from pyomo_csg.stages.annotation import check_constructed
+from pyomo_csg.stages.inputs import (
+    decision_vector,
+    known_batch,
+    outcome_vector,
+    scenario_array,
+    weight_vector,
 )
+from pyomo_csg.stages.model_checks import check_feasible, set_params
+from pyomo_csg.transform.recourse_copy import RecoursePart, RecourseRemoval
 from pyomo_csg.validation import Problems
 
-_TOLERANCE = 1e-6  # relative; the feasibility tolerance of most solvers
+if TYPE_CHECKING:
+    from typing import Self
+
+_NAMES = ("scenario", "outcome", "csg")  # of the Blocks that a program adds
+_DESCRIPTIONS = {
+    "scenarios": "The scenarios: an array (K, p), or a DataFrame with a column for each "
+    "uncertain number by its Pyomo name.",
+    "weights": "K weights that sum to 1. Default: 1/K each.",
+    "outcome": "The outcome: p numbers, or a mapping or Series from Pyomo name to "
+    "number.",
+    "known": "The known numbers: r of them, or a mapping or Series from Pyomo name to "
+    "number. Default: the values in the model.",
+    "decision": "The first-stage decision: s numbers, or a mapping or Series from Pyomo "
+    "name to number.",
+}
+
+
+def data_options(transformation: str, *names: str) -> ConfigDict:
+    """Return the options of a transformation that hold scenarios, outcomes and so on."""
+    options = ConfigDict(transformation)
+    for name in names:
+        options.declare(name, ConfigValue(description=_DESCRIPTIONS[name]))
+    return options
+
+
+@contextmanager
+def known_numbers(
+    problems: Problems, two_stage: TwoStageModel, config: Any
+) -> Iterator[None]:
+    """Set the known Params to the numbers among the options, and back after an error."""
+    params = two_stage.known_params
+    before = [param.value for param in params]
+    if config.known is not None:
+        found = problems.check("known", known_batch, two_stage, config.known, 1)
+        set_params(params, before if found is None else found[0].tolist())
+    try:
+        yield
+    except BaseException:
+        set_params(params, before)
+        raise
+
+
+def check_scenarios(
+    problems: Problems, two_stage: TwoStageModel, config: Any
+) -> tuple[Any, Any]:
+    """Return the scenarios and weights among the options; record their problems."""
+    scenarios = problems.check("scenarios", scenario_array, two_stage, config.scenarios)
+    weights = problems.check("weights", weight_vector, config.weights, scenarios)
+    return scenarios, weights
+
+
+class ProgramTransformation(Transformation):
+    """Base of the transformations: readable errors for invalid models and options."""
+
+    CONFIG: ConfigDict
+
+    def apply_to(self, model: Any, **kwds: Any) -> None:
+        """Transform the model in place."""
+        check_constructed(model)
+        super().apply_to(model, **kwds)
+
+    def create_using(self, model: Any, **kwds: Any) -> Any:
+        """Return the program, built on a clone of the model."""
+        check_constructed(model)
+        return super().create_using(model, **kwds)
+
+    def _config(self, kwds: dict[str, Any]) -> Any:
+        """Return the options, or raise a DataError that names those that are wrong."""
+        known = list(self.CONFIG)
+        problems = Problems("The options do not fit")
+        for name in kwds:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"give {known}"
+                problems.add(f"there is no option '{name}'; {hint}")
+        problems.raise_any()
+        try:
+            return self.CONFIG(kwds)
+        except ValueError as error:
+            found = " ".join(str(error).split())
+            raise DataError("The options do not fit", [found]) from None
+
+
+class Program:
+    """Transforms a model, in place, into a program on scenarios and outcomes.
+
+    The Block ``csg`` holds what is added besides the copies of the recourse:
+    ``first_stage_cost``, ``weight[k]`` and ``recourse_cost[k]`` of the scenarios, and
+    ``outcome_cost``. The objective keeps its name and place. Use it in a ``with``
+    statement, which removes the added Blocks after an error. The TwoStageModel is no
+    longer valid afterwards.
+    """
+
+    def __init__(self, two_stage: TwoStageModel):
+        _check_names(two_stage)
+        self._two_stage = two_stage
+        self._model = two_stage.model
+        self._recourse = RecoursePart(two_stage)
+        self._original = RecourseRemoval(two_stage)
+
+    def __enter__(self) -> Self:
+        self.csg = self._model.csg = Block()
+        self.csg.first_stage_cost = Expression(expr=self._two_stage.first_stage_cost)
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            for name in _NAMES:
+                if self._model.component(name) is not None:
+                    self._model.del_component(name)
+
+    def add_scenarios(self, scenarios: np.ndarray, weights: np.ndarray) -> None:
+        """Copy the recourse into ``scenario[k]`` for each scenario."""
+        numbers = self.csg.scenarios = RangeSet(len(scenarios))
+        # Pyomo's standard_repn finds no quadratic term in p*(x*y) if p is mutable.
+        linear = polynomial_degree(self._two_stage.recourse_cost) in (0, 1)
+        self.csg.weight = Param(
+            numbers,
+            mutable=linear,
+            initialize=dict(enumerate(weights.tolist(), start=1)),
+        )
+        self.csg.recourse_cost = Expression(numbers)
+        self._model.scenario = Block(numbers)
+        with PauseGC():
+            for k, zeta in enumerate(scenarios.tolist(), start=1):
+                block = self._model.scenario[k]
+                self.csg.recourse_cost[k] = self._recourse.copy_into(block, zeta)
+
+    def add_outcome(self, outcome: np.ndarray) -> None:
+        """Copy the recourse into ``outcome``."""
+        self._model.outcome = Block()
+        cost = self._recourse.copy_into(self._model.outcome, outcome.tolist())
+        self.csg.outcome_cost = Expression(expr=cost)
+
+    def expected_cost(self) -> Any:
+        """Return h(y) plus the weighted recourse cost of the scenarios."""
+        weight, cost = self.csg.weight, self.csg.recourse_cost
+        recourse = [weight[k] * cost[k] for k in self.csg.scenarios]
+        return SumExpression([self.csg.first_stage_cost, *recourse])
+
+    def outcome_cost(self) -> Any:
+        """Return h(y) plus the recourse cost of the outcome."""
+        return self.csg.first_stage_cost + self.csg.outcome_cost
+
+    def optimize(self, cost: Any) -> None:
+        """Set the objective to a cost, and remove the original recourse."""
+        self._two_stage.objective.set_value(cost)
+        self._recourse.round_known_bounds()
+        self._original.run()
+
+
+def _check_names(two_stage: TwoStageModel) -> None:
+    problems = [
+        f"{found.ctype.__name__} '{found.name}' has a name that the program needs; "
+        "rename it"
+        for name in _NAMES
+        if (found := two_stage.model.component(name)) is not None
+    ]
+    if problems:
+        raise ModelError(f"'{two_stage.model.name}' cannot be transformed", problems)
 
 
 @TransformationFactory.register(
@@ -43,7 +218,8 @@ class ExtensiveForm(ProgramTransformation):
 
     First-stage variables keep their names at the root. The Block ``scenario[k]``, k from
     1, holds scenario k under the names of the model, with its uncertain Params, which
-    stay mutable.
+    stay mutable. Known Params keep their names at the root: set them to other values,
+    and the program is that of another day.
 
     Examples
     --------
@@ -59,17 +235,18 @@ class ExtensiveForm(ProgramTransformation):
     14.0
     """
 
-    CONFIG = data_options("csg.extensive_form", "scenarios", "weights")
+    CONFIG = data_options("csg.extensive_form", "scenarios", "weights", "known")
 
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self._config(kwds)
         two_stage = TwoStageModel(model)
         problems = Problems(f"The data does not fit '{model.name}'")
-        scenarios, weights = check_scenarios(problems, two_stage, config)
-        problems.raise_any()
-        with Program(two_stage) as program:
-            program.add_scenarios(scenarios, weights)
-            program.optimize(program.expected_cost())
+        with known_numbers(problems, two_stage, config):
+            scenarios, weights = check_scenarios(problems, two_stage, config)
+            problems.raise_any()
+            with Program(two_stage) as program:
+                program.add_scenarios(scenarios, weights)
+                program.optimize(program.expected_cost())
 
 
 @TransformationFactory.register(
@@ -102,7 +279,7 @@ class OptSearch(ProgramTransformation):
     -0.500
     """
 
-    CONFIG = data_options("csg.opt_search", "scenarios", "weights", "outcome")
+    CONFIG = data_options("csg.opt_search", "scenarios", "weights", "outcome", "known")
     CONFIG.declare(
         "optimal_value",
         ConfigValue(
@@ -124,29 +301,32 @@ class OptSearch(ProgramTransformation):
         config = self._config(kwds)
         two_stage = TwoStageModel(model)
         problems = Problems(f"The data does not fit '{model.name}'")
-        scenarios, weights = check_scenarios(problems, two_stage, config)
-        outcome = problems.check("outcome", outcome_vector, two_stage, config.outcome)
-        optimum = problems.check(
-            "optimal_value",
-            _finite,
-            config.optimal_value,
-            "give the optimal value of csg.extensive_form on the same scenarios",
-        )
-        tolerance = problems.check(
-            "tolerance", _finite, config.tolerance, "give a number such as 1e-9"
-        )
-        problems.raise_any()
-        sense = two_stage.sense
-        with Program(two_stage) as program:
-            program.add_scenarios(scenarios, weights)
-            program.add_outcome(outcome)
-            bound = optimum + sense * tolerance * max(1.0, abs(optimum))
-            program.csg.cut_bound = Param(mutable=True, initialize=bound)
-            low, high = program.expected_cost(), program.csg.cut_bound
-            if sense == maximize:
-                low, high = high, low
-            program.csg.optimality_cut = Constraint(expr=low <= high)
-            program.optimize(program.outcome_cost())
+        with known_numbers(problems, two_stage, config):
+            scenarios, weights = check_scenarios(problems, two_stage, config)
+            outcome = problems.check(
+                "outcome", outcome_vector, two_stage, config.outcome
+            )
+            optimum = problems.check(
+                "optimal_value",
+                _finite,
+                config.optimal_value,
+                "give the optimal value of csg.extensive_form on the same scenarios",
+            )
+            tolerance = problems.check(
+                "tolerance", _finite, config.tolerance, "give a number such as 1e-9"
+            )
+            problems.raise_any()
+            sense = two_stage.sense
+            with Program(two_stage) as program:
+                program.add_scenarios(scenarios, weights)
+                program.add_outcome(outcome)
+                bound = optimum + sense * tolerance * max(1.0, abs(optimum))
+                program.csg.cut_bound = Param(mutable=True, initialize=bound)
+                low, high = program.expected_cost(), program.csg.cut_bound
+                if sense == maximize:
+                    low, high = high, low
+                program.csg.optimality_cut = Constraint(expr=low <= high)
+                program.optimize(program.outcome_cost())
 
 
 @TransformationFactory.register(
@@ -177,22 +357,25 @@ class Recourse(ProgramTransformation):
     (12.0, 8.0)
     """
 
-    CONFIG = data_options("csg.recourse", "decision", "outcome")
+    CONFIG = data_options("csg.recourse", "decision", "outcome", "known")
 
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self._config(kwds)
         two_stage = TwoStageModel(model)
         problems = Problems(f"The data does not fit '{model.name}'")
-        decision = problems.check(
-            "decision", decision_vector, two_stage, config.decision
-        )
-        outcome = problems.check("outcome", outcome_vector, two_stage, config.outcome)
-        if decision is not None:
-            problems.check("decision", check_feasible, two_stage, decision.tolist())
-        problems.raise_any()
-        with Program(two_stage) as program:
-            program.add_outcome(outcome)
-            program.optimize(program.outcome_cost())
+        with known_numbers(problems, two_stage, config):
+            decision = problems.check(
+                "decision", decision_vector, two_stage, config.decision
+            )
+            outcome = problems.check(
+                "outcome", outcome_vector, two_stage, config.outcome
+            )
+            if decision is not None:
+                problems.check("decision", check_feasible, two_stage, decision.tolist())
+            problems.raise_any()
+            with Program(two_stage) as program:
+                program.add_outcome(outcome)
+                program.optimize(program.outcome_cost())
         for v, x in zip(
             two_stage.first_stage_variables, decision.tolist(), strict=True
         ):
@@ -210,59 +393,3 @@ def _finite(option: Any, remedy: str) -> float:
     if abs(number) < float("inf"):
         return number
     raise DataError("The cut needs a bound", [f"it is {option!r}; {remedy}"])
-
-
-def check_feasible(two_stage: TwoStageModel, decision: list[float]) -> None:
-    """Raise if a decision violates a first-stage bound, fixed value or constraint."""
-    variables = two_stage.first_stage_variables
-    problems = [
-        f"'{v.name}' is {x:g}, but it is {rule}"
-        for v, x in zip(variables, decision, strict=True)
-        for rule in _violated_bounds(two_stage, v, x)
-    ]
-    values = {id(v): x for v, x in zip(variables, decision, strict=True)}
-    for con in two_stage.first_stage_constraints:
-        violation = (
-            _sos_violation if con.ctype is SOSConstraint else _constraint_violation
-        )
-        if found := violation(con, values):
-            problems.append(
-                f"it breaks the first-stage constraint '{con.name}': {found}"
-            )
-    if problems:
-        raise DataError("The decision is not feasible", problems)
-
-
-def _violated_bounds(two_stage: TwoStageModel, v: Any, x: float) -> Iterator[str]:
-    if v.fixed and _outside(x, v.value, v.value):
-        yield f"fixed at {v.value:g}"
-    touches = two_stage.uncertainty.touches
-    lower = None if touches(v.lower) else value(v.lower)
-    upper = None if touches(v.upper) else value(v.upper)
-    if _outside(x, lower, upper):
-        yield f"bounded by ({lower}, {upper})"
-
-
-def _constraint_violation(con: Any, values: dict[int, float]) -> str | None:
-    try:
-        body = value(replace_expressions(con.body, values))
-    except (ValueError, ZeroDivisionError, OverflowError) as error:
-        return f"{con.expr} cannot be evaluated ({error})"
-    if _outside(body, value(con.lower), value(con.upper)):
-        return f"{con.expr} with {body:g} in the middle"
-    return None
-
-
-def _sos_violation(sos: Any, values: dict[int, float]) -> str | None:
-    ordered = sorted(sos.get_items(), key=lambda item: item[1])
-    used = [k for k, (v, _) in enumerate(ordered) if abs(values[id(v)]) > _TOLERANCE]
-    if used and used[-1] - used[0] >= sos.level:
-        return f"at most {sos.level} neighbors may differ from 0"
-    return None
-
-
-def _outside(x: float, lower: float | None, upper: float | None) -> bool:
-    slack = _TOLERANCE * max(1.0, abs(x))
-    below = lower is not None and x < lower - slack
-    above = upper is not None and x > upper + slack
-    return below or above

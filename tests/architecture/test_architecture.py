@@ -17,7 +17,7 @@ from tests.architecture.imports import (
     package_imports,
 )
 
-MOST_FILES, MOST_LINES, MOST_IN_A_FOLDER = 216, 38_700, 12
+MOST_FILES, MOST_LINES, MOST_IN_A_FOLDER = 210, 40_900, 12
 MOST_LABEL_FILES, MOST_DECISION_FILES, MOST_FRAMES = 17, 19, 18
 
 
@@ -96,3 +96,32 @@ def test_files_named_on_the_architecture_page_exist():
         if not (ROOT / f).exists() and not (ROOT / "pyomo_csg" / f).exists()
     ]
     assert missing == []
+
+
+BRITISH = re.compile(
+    r"\w*(?:neighbour|colour|behaviour|favour|licence|labelled|modelling|misspelt|"
+    r"(?:maxim|minim|normal|standard|vector|optim|initial|summar|regular)is(?:e|ed|es|ing)\b)",
+    re.IGNORECASE,
+)
+
+
+def test_spelling_is_american():
+    pages = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
+    found = {
+        path.name: words
+        for path in [*modules().values(), *pages]
+        if (words := BRITISH.findall(path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+def test_functions_are_not_named_by_their_relation():
+    named = [
+        f"{name}.{node.name}"
+        for name, path in modules().items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and node.name.endswith("_of")
+        and not node.name.startswith("is_")
+    ]
+    assert named == []

@@ -10,13 +10,13 @@ import pyomo_csg as csg
 from pyomo_csg.baselines import (
     ExpectedValue,
     ForestWeighted,
-    NeighbourWeighted,
+    NeighborWeighted,
     QuantileRegression,
     Residuals,
     SampleAverage,
 )
 from tests.baselines import papers
-from tests.quick import maximised, panels, portfolio
+from tests.quick import maximized, panels, portfolio
 
 BASELINES = {
     "expected value": (ExpectedValue, {}),
@@ -24,7 +24,7 @@ BASELINES = {
     "SAA": (SampleAverage, {}),
     "reduced": (SampleAverage, {"scenarios": 3, "reduction": "forward"}),
     "quantiles": (QuantileRegression, {"level": 0.6}),
-    "neighbours": (NeighbourWeighted, {}),
+    "neighbors": (NeighborWeighted, {}),
     "forest": (ForestWeighted, {}),
     "forest of three": (ForestWeighted, {"scenarios": 3}),
     "residuals": (Residuals, {"scale": True}),
@@ -111,13 +111,13 @@ def test_contexts_may_be_panels(name):
 
 
 @baselines
-def test_a_maximised_model_is_decided_as_a_minimised_one(name):
-    table = make(name, model=maximised(price=1.9)).decide(X)
-    minimised = maximised(price=1.9)
-    minimised.profit.sense = 1
-    minimised.profit.expr = -minimised.profit.expr
+def test_a_maximized_model_is_decided_as_a_minimized_one(name):
+    table = make(name, model=maximized(price=1.9)).decide(X)
+    minimized = maximized(price=1.9)
+    minimized.profit.sense = 1
+    minimized.profit.expr = -minimized.profit.expr
     assert table["order"].tolist() == pytest.approx(
-        make(name, model=minimised).decide(X)["order"].tolist(), abs=1e-6
+        make(name, model=minimized).decide(X)["order"].tolist(), abs=1e-6
     )
 
 
@@ -149,8 +149,8 @@ def test_a_baseline_says_what_it_is():
         ("SAA", {"scenarios": 2.0}, "scenarios is 2.0"),
         ("forest", {"reduction": "pam"}, "reduction is 'pam'; give one of"),
         ("forest", {"units": "si"}, "units is 'si'; give one of ('raw', 'standard')"),
-        ("neighbours", {"neighbours": 61}, "give a whole number from 1 to 60"),
-        ("neighbours", {"neighbours": "many"}, "neighbours is 'many'"),
+        ("neighbors", {"neighbors": 61}, "give a whole number from 1 to 60"),
+        ("neighbors", {"neighbors": "many"}, "neighbors is 'many'"),
         ("quantiles", {"level": 1.0}, "level is 1.0; give a number between 0 and 1"),
         ("quantiles", {"level": [0.2, 0.3]}, "or one for each of 1 uncertain numbers"),
         ("quantiles", {"level": "high"}, "level is 'high'"),

@@ -11,8 +11,8 @@ from pyomo_csg.baselines import ExpectedValue, ForestWeighted, Residuals
 from pyomo_csg.learn.distributions.location_scale import fit_location_scale
 from pyomo_csg.learn.distributions.reduction import kmeans
 from pyomo_csg.learn.distributions.samplers import context_features
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 from tests.baselines import papers
 from tests.quick import panels, portfolio

@@ -6,7 +6,7 @@ import torch
 
 import pyomo_csg as csg
 from pyomo_csg.baselines import LandscapeSurrogate
-from pyomo_csg.baselines.trained.landscape import _product
+from pyomo_csg.baselines.trained.one_scenario import _product
 from pyomo_csg.learn.distributions.distances import mmd_loss
 from tests.baselines import papers
 
@@ -21,7 +21,7 @@ def test_mmd_with_a_linear_kernel_is_the_squared_error_of_one_scenario():
     assert found.numpy() == pytest.approx(squares - (outcomes**2).sum(axis=1))
 
 
-def test_it_moves_from_the_mean_towards_the_critical_quantile():
+def test_it_moves_from_the_mean_toward_the_critical_quantile():
     level, rng = 0.9, np.random.default_rng(0)
     contexts, demands = rng.normal(size=(80, 1)), 20 + 4 * rng.normal(size=(80, 1))
     config = csg.FitConfig(

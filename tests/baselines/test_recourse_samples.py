@@ -5,8 +5,8 @@ import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
-from pyomo_csg.baselines.trained.recourse_samples import Sampler, systematic_sample
-from pyomo_csg.learn.history import History
+from pyomo_csg.baselines.trained.network_training import Sampler, systematic_sample
+from pyomo_csg.learn.tables.history import History
 from tests.baselines import papers
 from tests.zoo import ZOO
 

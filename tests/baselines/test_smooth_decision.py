@@ -5,7 +5,10 @@ import pytest
 import torch
 
 import pyomo_csg as csg
-from pyomo_csg.baselines.trained.support_probabilities import KnownDecisions, anywhere
+from pyomo_csg.baselines.trained.support_probabilities import (
+    KnownDecisions,
+    random_probabilities,
+)
 from tests.learn.methods.test_direct import hard_to_serve
 from tests.zoo import ZOO, scenarios
 
@@ -16,7 +19,7 @@ def known_on(name, points=5, outcomes=12, count=20):
     model = ZOO[name]()
     both = scenarios(model, points + outcomes)
     known = KnownDecisions(csg.Oracle(model), both[:points], both[points:])
-    probabilities = anywhere(points, count, np.random.default_rng(0))
+    probabilities = random_probabilities(points, count, np.random.default_rng(0))
     known.add(probabilities)
     return known, probabilities, both[:points], both[points:]
 
@@ -47,7 +50,7 @@ def test_a_cold_decision_is_as_good_as_the_solvers(name):
     known, probabilities, points, _ = known_on(name)
     cold, oracle = known.smooth(1e-9), csg.Oracle(ZOO[name]())
     for p in probabilities:
-        expected = cold.chances(torch.as_tensor(p)).numpy() @ known.costs[:, :5] @ p
+        expected = cold.shares(torch.as_tensor(p)).numpy() @ known.costs[:, :5] @ p
         value = int(oracle.two_stage.sense) * oracle.solve(points, p).value
         assert expected == pytest.approx(value, rel=1e-7)
 
@@ -73,7 +76,7 @@ def test_chances_are_least_in_expected_cost_less_entropy():
     def objective(mixture):
         return mixture @ expected + temperature * mixture @ np.log(mixture)
 
-    best = smooth.chances(torch.as_tensor(probabilities[3])).numpy()
+    best = smooth.shares(torch.as_tensor(probabilities[3])).numpy()
     others = np.random.default_rng(0).dirichlet(np.ones(len(best)), 200)
     assert best.sum() == pytest.approx(1)
     for part in (0.01, 0.3, 1.0):

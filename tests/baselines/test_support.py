@@ -6,7 +6,7 @@ import pytest
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.baselines import SupportProbabilities
-from pyomo_csg.baselines.trained.support_probabilities import anywhere
+from pyomo_csg.baselines.trained.support_probabilities import random_probabilities
 
 
 def test_contexts_that_matter_beat_equal_weights():
@@ -69,7 +69,7 @@ def test_without_a_count_all_outcomes_are_the_support():
 
 
 def test_sampled_probabilities_are_of_few_points_and_of_many():
-    found = anywhere(30, 200, np.random.default_rng(0))
+    found = random_probabilities(30, 200, np.random.default_rng(0))
     assert found.sum(axis=1) == pytest.approx(1)
     spoken_for = 1 / (found**2).sum(axis=1)  # by so many points
     assert spoken_for.min() < 2

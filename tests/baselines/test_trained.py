@@ -14,7 +14,7 @@ from pyomo_csg.baselines import (
     SupportProbabilities,
 )
 from tests.baselines import papers
-from tests.quick import QUICK, maximised, panels, portfolio
+from tests.quick import QUICK, maximized, panels, portfolio
 
 BASELINES = {
     "landscape": (LandscapeSurrogate, {"config": QUICK}),
@@ -99,9 +99,9 @@ def test_contexts_may_be_panels_and_variables_integer(name):
 
 
 @baselines
-def test_a_maximised_model_is_decided_as_a_minimised_one(name):
-    profit = maximised(price=1.9)
-    cost = maximised(price=1.9)
+def test_a_maximized_model_is_decided_as_a_minimized_one(name):
+    profit = maximized(price=1.9)
+    cost = maximized(price=1.9)
     cost.profit.sense = 1
     cost.profit.expr = -cost.profit.expr
 

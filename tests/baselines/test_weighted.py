@@ -1,10 +1,10 @@
-"""Neighbours and forests: weights by plain loops, and the quantiles they make."""
+"""Neighbors and forests: weights by plain loops, and the quantiles they make."""
 
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from pyomo_csg.baselines import ForestWeighted, NeighbourWeighted
+from pyomo_csg.baselines import ForestWeighted, NeighborWeighted
 from pyomo_csg.baselines.weighted_saa import energy_scores
 from pyomo_csg.learn.distributions import samplers
 from pyomo_csg.learn.distributions.reduction import forward_selection, kmeans
@@ -30,7 +30,7 @@ def nearest(contexts, x, count):
 def test_the_scenarios_are_what_followed_the_nearest_contexts():
     model, (contexts, demands) = papers.of_two()
     contexts = contexts * [1.0, 1000.0]  # units must not matter
-    policy = NeighbourWeighted(model, (contexts, demands), neighbours=7)
+    policy = NeighborWeighted(model, (contexts, demands), neighbors=7)
 
     found = policy.scenarios(X * [1.0, 1000.0])
 
@@ -41,7 +41,7 @@ def test_the_scenarios_are_what_followed_the_nearest_contexts():
 
 def test_a_newsvendor_orders_the_quantile_of_the_nearest_demands():
     contexts, demands = papers.pairs()
-    policy = NeighbourWeighted(papers.build(0.35), (contexts, demands), neighbours=9)
+    policy = NeighborWeighted(papers.build(0.35), (contexts, demands), neighbors=9)
     expected = [
         papers.order(demands[nearest(contexts, x, 9)], np.full(9, 1 / 9), 0.35)
         for x in X
@@ -65,25 +65,25 @@ def test_energy_scores_are_those_of_the_definition():
     assert energy_scores(forecasts, happened) == pytest.approx(expected)
 
 
-def test_auto_takes_as_many_neighbours_as_foretell_the_history_best():
+def test_auto_takes_as_many_neighbors_as_foretell_the_history_best():
     contexts, demands = papers.pairs(40)
-    policy = NeighbourWeighted(papers.build(0.5), (contexts, demands))
+    policy = NeighborWeighted(papers.build(0.5), (contexts, demands))
 
     near = [
         [j for j in nearest(contexts, contexts[i], 40) if j != i][:20]
         for i in range(40)
     ]
     scores = energy_scores(demands[np.array(near)], demands)
-    assert policy.neighbours == scores.argmin() + 1
+    assert policy.neighbors == scores.argmin() + 1
 
 
-def test_auto_takes_many_neighbours_where_the_context_tells_nothing():
+def test_auto_takes_many_neighbors_where_the_context_tells_nothing():
     rng = np.random.default_rng(0)
     contexts, noise = rng.normal(size=(200, 1)), rng.normal(20, 1, (200, 1))
-    told = NeighbourWeighted(papers.build(0.5), (contexts, 20 + 5 * contexts))
-    untold = NeighbourWeighted(papers.build(0.5), (contexts, noise))
-    assert told.neighbours < 10
-    assert 40 < untold.neighbours <= 100
+    informed = NeighborWeighted(papers.build(0.5), (contexts, 20 + 5 * contexts))
+    uninformed = NeighborWeighted(papers.build(0.5), (contexts, noise))
+    assert informed.neighbors < 10
+    assert 40 < uninformed.neighbors <= 100
 
 
 def leaf_shares(contexts, targets, x, seed):
@@ -118,7 +118,7 @@ def test_a_forest_weights_outcomes_by_their_shares_of_leaves():
             assert policy.decide(x)[f"order[{i}]"] == pytest.approx(best)
 
 
-@pytest.mark.parametrize("baseline", [ForestWeighted, NeighbourWeighted])
+@pytest.mark.parametrize("baseline", [ForestWeighted, NeighborWeighted])
 @pytest.mark.parametrize("reduction", ["kmeans", "forward"])
 def test_the_weighted_outcomes_may_be_reduced(baseline, reduction):
     model, pairs = papers.of_two()
@@ -141,8 +141,8 @@ def test_the_weighted_outcomes_may_be_reduced(baseline, reduction):
 def test_where_there_are_fewer_than_k_the_scenarios_of_many_are_a_list():
     contexts = np.arange(8.0)[:, None]
     demands = np.array([[3.0]] * 4 + [[5.0], [6], [7], [8]])
-    policy = NeighbourWeighted(
-        papers.build(0.5), (contexts, demands), neighbours=3, scenarios=2
+    policy = NeighborWeighted(
+        papers.build(0.5), (contexts, demands), neighbors=3, scenarios=2
     )
 
     found = policy.scenarios([[0.0], [7.0]])

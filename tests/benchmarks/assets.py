@@ -45,7 +45,7 @@ if __name__ == "__main__":
     for market in range(MARKETS):
         expected, few = mean_gaps(market)
         ratios.append({name: mean / expected for name, mean in few.items()})
-        told = {name: round(float(ratio), 4) for name, ratio in ratios[-1].items()}
-        print(f"market {market}: {told}", flush=True)
+        output = {name: round(float(ratio), 4) for name, ratio in ratios[-1].items()}
+        print(f"market {market}: {output}", flush=True)
     means = {name: np.mean([one[name] for one in ratios]) for name in ratios[0]}
     print("mean:", {name: round(float(mean), 4) for name, mean in means.items()})

@@ -2,7 +2,7 @@
 
 ``python -m tests.benchmarks.confidence`` simulates comparisons of candidates whose true mean
 costs are known, on independent rows and on rows of a time series, and prints the share of
-the statements "sure to p" that hold.
+the statements "it beats the runner-up with probability p" that hold.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from models import cep1, mnv, newsvendor
 from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.evaluation.comparison import policy_costs
 from pyomo_csg.guarantees import mean_interval
-from pyomo_csg.learn.history import History
+from pyomo_csg.learn.tables.history import History
 
 POPULATIONS = {
     "newsvendor": (newsvendor, 5000),

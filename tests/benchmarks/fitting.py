@@ -8,16 +8,12 @@ import time
 
 import numpy as np
 import torch
-from pyomo_csg.learn.selection.fits import NetworkFit
 
 import pyomo_csg as csg
 from models import cep1
+from pyomo_csg.learn.candidates.fits import NetworkFit
+from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.distributions.samplers import (
-    WeightedSampler,
-    sparse_forest_weights,
-)
-from pyomo_csg.learn.history import read_history
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import train_dynamic
 from pyomo_csg.learn.methods.mmd import train_mmd
@@ -26,8 +22,10 @@ from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outc
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.scoring import observed_costs
+from pyomo_csg.learn.tables.history import read_history
 from pyomo_csg.learn.task import Task
 from tests.benchmarks.clock import Clock
+from tests.benchmarks.real_size.problems import PROBLEMS
 
 
 def fit(workers=2):
@@ -38,8 +36,31 @@ def fit(workers=2):
     print(f"CEP1 auto fit, K=5, n=500, {workers} workers: {seconds:.1f} s")
 
 
+def workers(name="lp"):
+    """Time fits of a model of real size with one and two workers, by the same plan."""
+    problem = PROBLEMS[name]
+    model, history = problem.build(), problem.history(0)
+    plan = csg.plan(model, history, scenarios=problem.scenarios)
+    seconds = []
+    for count in (1, 2):
+        start = time.perf_counter()
+        csg.fit(
+            model,
+            history,
+            scenarios=problem.scenarios,
+            plan=plan,
+            workers=count,
+            progress=False,
+        )
+        seconds.append(time.perf_counter() - start)
+    one, two = seconds
+    print(
+        f"{name}: {one:.1f} s with one worker, {two:.1f} s with two, {one / two:.2f}x"
+    )
+
+
 def profile(workers=2):
-    """Tell in which shares the CPU time of that fit goes to HiGHS, torch and ourselves."""
+    """Print the shares of the CPU time of that fit in HiGHS, torch and ourselves."""
     with Clock() as clock:
         csg.fit(cep1.build(), cep1.sample(500, 1), workers=workers, progress=False)
     print(f"CEP1 auto fit, K=5, n=500, {workers} workers: {clock.total:.1f} CPU s")
@@ -105,34 +126,30 @@ def lambdas(repeats=2):
 
 
 def starts(count=4):
-    """Tell how far networks from several starts are apart, on held-out rows of CEP1."""
+    """Print how networks from several starts differ in cost on held-out rows of CEP1."""
     oracle = csg.Oracle(cep1.build())
     history = read_history(oracle.two_stage, cep1.sample(500, 1))
     task = Task(oracle, history, 5, FitConfig(), 0, TrainingLog())
     task.warm_up_oracle()
     folds = make_folds(task, 5)
     rows, held_out = folds.rows * count, folds.held_out * count
-    forests = [
-        WeightedSampler(
-            history.outcomes,
-            sparse_forest_weights(history.contexts, history.outcomes, mine, 0),
-        )
-        for mine in folds.rows
-    ]
-    likely = forests * count
+    forests = FoldDistributions(task, folds, ("forest weights",))
+    forests_by_row = forests.samplers("forest weights") * count
     rngs = [np.random.default_rng(number) for number in range(len(rows))]
     bodies = [
         new_body(task, "mlp", unconstrained_outcomes(task, mine), rng)
         for mine, rng in zip(rows, rngs, strict=True)
     ]
     mmd = train_mmd(task, bodies, rows, held_out, "mmd")
-    direct = Direct(task, likely, regularization=0.03).train(mmd, rows, "direct")
+    direct = Direct(task, forests_by_row, regularization=0.03).train(
+        mmd, rows, "direct"
+    )
     for name, found in {"mmd": mmd, "direct": direct}.items():
-        judged = [
+        held_out_costs = [
             observed_costs(task, NetworkFit(body, task.head), held)
             for body, held in zip(found, held_out, strict=True)
         ]
-        costs = np.concatenate(judged).reshape(count, -1)
+        costs = np.concatenate(held_out_costs).reshape(count, -1)
         doubt = (costs - costs[0]).std(axis=1) / np.sqrt(costs.shape[1])
         print(f"{name}, {count} starts: costs {costs.mean(axis=1).round()}")
         print(f"  standard errors of differences from the first {doubt.round()}")
@@ -140,6 +157,7 @@ def starts(count=4):
 
 PARTS = {
     "fit": fit,
+    "workers": workers,
     "profile": profile,
     "decide": decide,
     "lambdas": lambdas,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyomo_csg.cli import main
-from pyomo_csg.cli.demo import _days
+from pyomo_csg.cli.commands import _days
 from pyomo_csg.cli.user_files import write_table
 from tests.quick import QUICK, shorten
 

@@ -36,9 +36,9 @@ def policy(folder):
 def test_check_shows_the_stages_and_solves_once(folder, capsys):
     assert main(["check", "model.py"]) == 0
 
-    told = capsys.readouterr().out
-    assert str(csg.TwoStageModel(load_model("model.py"))) in told
-    assert "solved with its own data: 60" in told  # (5 - 4) * 60
+    output = capsys.readouterr().out
+    assert str(csg.TwoStageModel(load_model("model.py"))) in output
+    assert "solved with its own data: 60" in output  # (5 - 4) * 60
 
 
 def test_check_looks_at_the_data(folder, capsys):
@@ -47,14 +47,15 @@ def test_check_looks_at_the_data(folder, capsys):
         capsys.readouterr().out
     )
 
-    table = pd.read_csv("history.csv").assign(weekday="Monday")
+    table = pd.read_csv("history.csv").astype({"rain": object})
+    table.loc[3, "rain"] = "-"
     table.loc[3, "demand"] = -1
     table.to_csv("history.csv")
     assert main(["check", "model.py", "history.csv"]) == 1
 
-    told = capsys.readouterr().err
-    assert "column 'weekday' contains text" in told
-    assert "'demand' is -1 in row 3" in told
+    output = capsys.readouterr().err
+    assert "column 'rain' contains text among numbers" in output
+    assert "'demand' is -1 in row 3" in output
 
 
 def test_fit_gives_the_policy_of_csg_fit(folder, capsys):
@@ -89,7 +90,7 @@ def test_fit_passes_on_how_long_to_learn_and_what_the_solver_is_told(folder):
     }
 
 
-PYTHON_ONLY = {"executor", "callback", "plan"}
+PYTHON_ONLY = {"executor", "callback", "plan", "preprocess"}
 OTHER_NAMES = {"config": "settings", "progress": "quiet"}
 
 
@@ -134,9 +135,9 @@ def test_decide_prints_where_no_file_is_named(folder, capsys):
     capsys.readouterr()
     assert main(["decide", "policy.csg", "contexts.csv"]) == 0
 
-    told = capsys.readouterr()
-    assert len(pd.read_csv(io.StringIO(told.out))) == 6
-    assert "a model may talk" in told.err
+    output = capsys.readouterr()
+    assert len(pd.read_csv(io.StringIO(output.out))) == 6
+    assert "a model may talk" in output.err
 
 
 def test_an_index_and_other_columns_are_kept(folder):
@@ -170,10 +171,10 @@ def test_evaluate_compares_on_pairs(folder, policy, capsys):
     pairs, history = pd.read_csv("heldout.csv"), pd.read_csv("history.csv")
     expected = compare({"policy.csg": policy}, pairs, history)
     pd.testing.assert_frame_equal(pd.read_csv("costs.csv"), expected.costs)
-    told = capsys.readouterr()
-    assert told.err == "Written to 'costs.csv'\n"
+    output = capsys.readouterr()
+    assert output.err == "Written to 'costs.csv'\n"
     for name, mean in expected.costs.mean().items():
-        assert f"{mean:.6g}" in told.out and name in told.out
+        assert f"{mean:.6g}" in output.out and name in output.out
 
 
 def test_several_policies_are_compared_at_once(folder, capsys):
@@ -231,11 +232,12 @@ def test_a_model_that_is_not_annotated_is_by_names_and_patterns(folder, capsys):
     shutil.copy("model.py", "shop.py")
     (folder / "plain.py").write_text(UNMARKED)
     assert main(["check", "plain.py"]) == 1
-    (told,) = capsys.readouterr().err.splitlines()
-    assert "'newsvendor' is not annotated" in told
-    assert "with --first-stage and its uncertain Params with --uncertain" in told
+    (output,) = capsys.readouterr().err.splitlines()
+    assert "'newsvendor' is not annotated" in output
+    assert "with --first-stage and its uncertain Params with --uncertain" in output
     assert (
-        "its Vars are 'order', 'sold', 'returned', its mutable Params 'demand'" in told
+        "its Vars are 'order', 'sold', 'returned', its mutable Params 'demand'"
+        in output
     )
 
     marks = ["--first-stage", "ord*", "--uncertain", "demand"]
@@ -303,12 +305,75 @@ def test_evaluate_says_that_profits_are_negative_costs(folder, capsys):
     assert words not in capsys.readouterr().out
 
 
-def test_the_demo_tells_its_story(folder, capsys, monkeypatch):
-    monkeypatch.setattr("pyomo_csg.cli.demo._QUICK", QUICKLY)
+def test_the_demo_runs_every_command(folder, capsys, monkeypatch):
+    monkeypatch.setattr("pyomo_csg.cli.commands._DEMO_SETTINGS", QUICKLY)
     assert main(["demo", "--folder", "story"]) == 0
 
-    told = capsys.readouterr().out
-    commands = [line.split()[2] for line in told.splitlines() if line[:1] == "$"]
+    output = capsys.readouterr().out
+    commands = [line.split()[2] for line in output.splitlines() if line[:1] == "$"]
     assert commands == ["check", "fit", "decide", "evaluate", "report"]
     assert (folder / "story" / "report.html").is_file()
     assert main(["demo", "--folder", "story"]) == 1
+
+
+KNOWN = """
+import pyomo.environ as pyo
+import pyomo_csg as csg
+
+def build():
+    m = pyo.ConcreteModel("known")
+    m.demand = pyo.Param(mutable=True, initialize=20.0, within=pyo.NonNegativeReals)
+    m.stock = pyo.Param(mutable=True, initialize=0.0, within=pyo.NonNegativeReals)
+    m.order = pyo.Var(bounds=(0, 100))
+    m.sold = pyo.Var(within=pyo.NonNegativeReals)
+    m.supply = pyo.Constraint(expr=m.sold <= m.order + m.stock)
+    m.market = pyo.Constraint(expr=m.sold <= m.demand)
+    m.cost = pyo.Objective(expr=m.order - 3 * m.sold)
+    csg.annotate(
+        m,
+        first_stage_variables=m.order,
+        uncertain_params=m.demand,
+        known_params=m.stock,
+    )
+    return m
+"""
+
+
+def test_tables_have_columns_for_known_params(folder, capsys):
+    (folder / "known.py").write_text(KNOWN)
+    rng = np.random.default_rng(0)
+    for name in ("history.csv", "heldout.csv", "contexts.csv"):
+        table = pd.read_csv(name)
+        table.assign(stock=rng.uniform(0, 9, len(table))).to_csv(name, index=False)
+    assert main(["check", "known.py", "history.csv"]) == 0
+    fitted = ["known.py", "history.csv", "--method", "mmd", *QUICKLY]
+    assert main(["fit", *fitted, "--out", "k.csg"]) == 0
+    decide = ["decide", "k.csg", "contexts.csv", "--model", "known.py"]
+    assert main([*decide, "--out", "orders.csv"]) == 0
+    policy = csg.load("k.csg", load_model("known.py"))
+    contexts, orders = pd.read_csv("contexts.csv"), pd.read_csv("orders.csv")
+    np.testing.assert_allclose(orders["order"], policy.decide(contexts)["order"])
+    evaluate = ["evaluate", "k.csg", "heldout.csv", "--model", "known.py"]
+    assert main([*evaluate, "--out", "costs.csv"]) == 0
+    held_out = pd.read_csv("heldout.csv")
+    made = policy.decide(held_out)["order"]
+    sold = np.minimum(made + held_out["stock"], held_out["demand"])
+    found = pd.read_csv("costs.csv").iloc[:, -3:]
+    assert any(np.allclose(found[name], made - 3 * sold) for name in found)
+
+    contexts.drop(columns="stock").to_csv("contexts.csv", index=False)
+    assert main([*decide, "--out", "orders.csv"]) == 1
+    assert "'stock'" in capsys.readouterr().err
+
+
+def test_a_range_for_a_known_param_without_a_column(folder, capsys):
+    (folder / "known.py").write_text(KNOWN)
+    fitted = ["known.py", "history.csv", "--method", "mmd", *QUICKLY]
+    assert main(["fit", *fitted, "--out", "k.csg"]) == 1
+    assert "draw values for training" in capsys.readouterr().err
+    assert main(["fit", *fitted, "--known", "stock=0:9", "--out", "k.csg"]) == 0
+    policy = csg.load("k.csg", load_model("known.py"))
+    assert policy.context_names == ("temperature", "rain", "stock")
+    with pytest.raises(SystemExit):
+        main(["fit", *fitted, "--known", "stock=many", "--out", "k.csg"])
+    assert "NAME=LOW:HIGH" in capsys.readouterr().err

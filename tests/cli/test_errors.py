@@ -42,11 +42,11 @@ def test_a_file_without_a_model_is_refused_in_one_line(folder, capsys, name):
 
     assert main(["check", name]) == 1
 
-    (told,) = capsys.readouterr().err.splitlines()
-    assert told.startswith("pyomo-csg: ") and expected in told
+    (output,) = capsys.readouterr().err.splitlines()
+    assert output.startswith("pyomo-csg: ") and expected in output
 
 
-def test_an_object_model_will_do_and_a_file_may_import_its_neighbours(folder):
+def test_an_object_model_will_do_and_a_file_may_import_its_neighbors(folder):
     shutil.copy("model.py", "shop.py")
     (folder / "object.py").write_text("import shop\nmodel = shop.build()")
     before = list(sys.path)
@@ -125,8 +125,8 @@ def test_what_cannot_be_is_said_in_one_line(folder, capsys, what):
 
     assert main(REFUSED[what]) == 1
 
-    (told,) = capsys.readouterr().err.splitlines()
-    assert EXPECTED[what] in told
+    (output,) = capsys.readouterr().err.splitlines()
+    assert EXPECTED[what] in output
     assert sorted(os.listdir()) == before
 
 
@@ -153,8 +153,8 @@ def test_what_a_command_reads_it_does_not_overwrite(folder, capsys, command):
 
     assert main(command.split()) == 1
 
-    (told,) = capsys.readouterr().err.splitlines()
-    assert "cannot be written: this command reads it" in told
+    (output,) = capsys.readouterr().err.splitlines()
+    assert "cannot be written: this command reads it" in output
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -179,7 +179,9 @@ def test_a_model_that_its_own_data_makes_infeasible_is_told_and_written(folder, 
 def test_check_tells_the_problems_of_the_model_its_solve_and_the_table_at_once(
     folder, capsys
 ):
-    pd.read_csv("history.csv").assign(day="Monday").to_csv("history.csv", index=False)
+    table = pd.read_csv("history.csv").astype({"rain": object})
+    table.loc[3, "rain"] = "-"
+    table.to_csv("history.csv", index=False)
     sound = (folder / "model.py").read_text()
     (folder / "model.py").write_text(sound.replace("m.stock =", NEED))
     assert main(["check", "model.py", "history.csv"]) == 1
@@ -189,7 +191,7 @@ def test_check_tells_the_problems_of_the_model_its_solve_and_the_table_at_once(
         True,
         False,
     ]
-    assert "column 'day' contains text" in listed[1] and "with --context" in listed[1]
+    assert "column 'rain' contains text among numbers" in listed[1]
 
     unsound = "m.idle = pyo.Var()\n    m.stock ="
     (folder / "model.py").write_text(sound.replace("m.stock =", unsound))
@@ -201,9 +203,9 @@ def test_check_tells_the_problems_of_the_model_its_solve_and_the_table_at_once(
     assert any("no column for 'demand'" in one for one in listed[1:])
 
     assert main(["check", "nowhere.py", "nowhere.csv"]) == 1
-    told = capsys.readouterr().err
-    assert "'nowhere.py': there is no such file" in told
-    assert "'nowhere.csv' cannot be read" in told
+    output = capsys.readouterr().err
+    assert "'nowhere.py': there is no such file" in output
+    assert "'nowhere.csv' cannot be read" in output
 
 
 def test_a_report_warns_once(folder, capsys):
@@ -213,28 +215,15 @@ def test_a_report_warns_once(folder, capsys):
 
     assert main(["report", "policy.csg"]) == 0
 
-    (told,) = capsys.readouterr().err.splitlines()
-    assert "contexts have no optimal decision" in told
+    (output,) = capsys.readouterr().err.splitlines()
+    assert "contexts have no optimal decision" in output
 
 
-def test_a_column_that_is_no_number_is_to_be_left_out_by_a_flag(folder, capsys):
-    dates = pd.date_range("2024-01-01", periods=40)
-    table = pd.read_csv("history.csv").assign(day=dates)
-    table.to_csv("history.csv", index=False)
-    outputs = ["--out", "mine.csg"]
-
-    for command in (["check"], ["fit", *outputs]):
-        assert main([*command, "model.py", "history.csv"]) == 1
-        (told,) = capsys.readouterr().err.splitlines()
-        assert "'day' contains text ('2024-01-01', row 0); leave it out" in told
-        assert "with --context" in told and "pandas" not in told
-    known = ["--context", "rain", "--context", "temperature"]
-    assert main(["check", "model.py", "history.csv", *known]) == 0
-
+def test_text_for_a_number_of_the_policy_is_refused(folder, capsys):
     pd.read_csv("contexts.csv").assign(rain="much").to_csv("contexts.csv")
     assert main(["decide", "policy.csg", "contexts.csv"]) == 1
-    told = capsys.readouterr().err
-    assert "'rain' contains text ('much', row 0); give numbers, as the" in told
+    output = capsys.readouterr().err
+    assert "'rain' contains text ('much', row 0); give numbers, as the" in output
 
 
 def test_a_stray_cell_of_a_table_is_found(folder, capsys):
@@ -285,8 +274,8 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(
     )
 
     assert main(["check", "model.py"]) == 130
-    (told,) = capsys.readouterr().err.splitlines()
-    assert told == "pyomo-csg: interrupted; no file is left incomplete"
+    (output,) = capsys.readouterr().err.splitlines()
+    assert output == "pyomo-csg: interrupted; no file is left incomplete"
 
 
 def test_a_column_that_a_decision_would_hide_is_refused(folder, capsys):
@@ -314,11 +303,11 @@ def test_help_has_examples_and_says_what_is_executed(command, capsys):
     with pytest.raises(SystemExit) as left:
         main([*command, "--help"])
 
-    told = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     assert left.value.code == 0
-    assert "examples: pyomo-csg" in told
+    assert "examples: pyomo-csg" in output
     runs_a_model = command not in (["demo"], ["solve"])  # SMPS files hold data only
-    assert ("It is executed: give only files that you trust" in told) == runs_a_model
+    assert ("It is executed: give only files that you trust" in output) == runs_a_model
 
 
 def test_the_trace_is_shown_on_demand(folder):
@@ -334,8 +323,8 @@ def test_what_should_not_happen_is_one_line_too(folder, capsys, monkeypatch):
     monkeypatch.setitem(running._COMMANDS, "check", fail)
     assert main(["check", "model.py"]) == 1
 
-    (told,) = capsys.readouterr().err.splitlines()
-    assert "ZeroDivisionError: by zero" in told and "--debug" in told
+    (output,) = capsys.readouterr().err.splitlines()
+    assert "ZeroDivisionError: by zero" in output and "--debug" in output
 
 
 def test_parquet_is_read_and_written(folder):
@@ -355,8 +344,8 @@ def test_without_pyarrow_the_extra_is_named(folder, capsys, monkeypatch):
     assert main(["decide", "policy.csg", "contexts.parquet"]) == 1
     assert main(["decide", "policy.csg", "contexts.csv", "--out", "a.parquet"]) == 1
 
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 2 and all("pyomo-csg[parquet]" in line for line in told)
+    output = capsys.readouterr().err.splitlines()
+    assert len(output) == 2 and all("pyomo-csg[parquet]" in line for line in output)
 
 
 def start(*arguments):
@@ -381,10 +370,10 @@ def test_an_interrupted_fit_leaves_nothing_half_made_and_goes_on(folder):
         time.sleep(0.01)
 
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, output = process.communicate(timeout=60)
 
     assert process.returncode == 130
-    assert told.splitlines()[-1] == (
+    assert output.splitlines()[-1] == (
         "pyomo-csg: interrupted; no file is left incomplete; the same command resumes "
         "from 'run'"
     )
@@ -402,7 +391,7 @@ def test_a_reader_who_leaves_early_is_no_error(folder):
     process = start("check", "model.py")
     process.stdout.close()
 
-    _, told = process.communicate(timeout=60)
+    _, output = process.communicate(timeout=60)
 
     assert process.returncode == 1
-    assert "Traceback" not in told
+    assert "Traceback" not in output

@@ -162,7 +162,10 @@ CASES = {
     ),
     "is not linear in the variables": lambda: model(curved),
     "no column for": lambda: fit(frame().drop(columns="demand")),
-    "contains ...;": lambda: fit(frame(day="Monday")),
+    "contains ...;": lambda: fit(frame(day="Monday"), preprocess=None),
+    "all mean": lambda: fit(
+        frame().rename(columns={"demand": " demand"}).assign(**{"demand ": 1.0})
+    ),
     "outside its domain": lambda: fit(frame(demand=-1.0)),
     "give an outcome for each context": lambda: fit((np.ones(4), np.ones(3))),
     "rows, and expect to need several dozen": lambda: fit((np.ones(1), np.ones(1))),

@@ -17,17 +17,17 @@ def test_every_public_name_is_in_the_api():
 
 
 def test_the_readme_links_to_what_is_there():
-    links = re.findall(r"\]\(((?:docs/)?\w+\.md)", (ROOT / "README.md").read_text())
+    links = re.findall(r"\]\((?!http)([^)#]+)", (ROOT / "README.md").read_text())
 
-    assert len(links) > 10
+    assert "docs/index.md" in links  # which lists every page, as below
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
-def test_the_readme_leaves_out_no_page_but_the_sites_own():
+def test_the_readme_stays_on_one_screen():
     readme = (ROOT / "README.md").read_text()
-    pages = {path.name for path in DOCS.glob("*.md")} - {"index.md", "api.md"}
 
-    assert [page for page in sorted(pages) if f"(docs/{page})" not in readme] == []
+    assert len(readme.splitlines()) <= 65
+    assert readme.count("](docs/") <= 11
 
 
 def test_the_index_lists_each_page_once():

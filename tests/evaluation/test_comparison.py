@@ -60,7 +60,7 @@ def test_the_expected_value_follows_what_the_context_tells():
     assert 0 <= followed < 0.1 * ignored
 
 
-def test_without_a_history_no_pair_is_judged_by_a_decision_that_saw_it(policy):
+def test_without_a_history_no_decision_is_evaluated_on_a_pair_it_was_fitted_to(policy):
     demands = np.full((10, 1), 12.0)
     demands[3] = 20.0  # the only one that would have made an order of 20 good
     contexts = np.zeros((10, 2))

@@ -14,10 +14,11 @@ from tests.evaluation.sample_cases import (
     OnScenarios,
     Rule,
     best_order,
+    make_evaluation,
     newsvendor_cases,
     newsvendor_cost,
 )
-from tests.quick import fit, maximised
+from tests.quick import fit, maximized
 from tests.solve.test_faults import no_complete_recourse
 from tests.zoo import shared_component
 
@@ -66,11 +67,11 @@ def test_the_best_decision_has_no_gap_at_all():
     assert evaluation.gaps["best"].min() >= 0
 
 
-def test_a_profit_is_judged_as_its_negated_cost():
+def test_a_profit_counts_as_a_negated_cost():
     cases = newsvendor_cases()
     policies = {
         "ten": Rule(lambda x: {"order": 10.0}),
-        "known": OnScenarios(maximised(), lambda x: [[15.0]]),
+        "known": OnScenarios(maximized(), lambda x: [[15.0]]),
     }
     profits = csg.evaluate(policies, cases)
     costs = csg.evaluate(policies, cases, model=newsvendor.build())
@@ -243,7 +244,7 @@ def test_all_that_is_wrong_is_said_at_once():
         ({"a": Rule(None)}, newsvendor_cases(1), "model: no policy has one"),
     ],
 )
-def test_nothing_to_judge_is_refused(policies, cases, words):
+def test_nothing_to_evaluate_is_refused(policies, cases, words):
     with pytest.raises(csg.DataError, match=words):
         csg.evaluate(policies, cases)
 
@@ -256,3 +257,43 @@ def test_many_contexts_in_a_case_are_refused():
         csg.DataError, match=r"cases\[0\].context: it is read as several"
     ):
         csg.evaluate({"mmd": policy}, [many])
+
+
+def test_rows_of_a_frame_are_evaluated_on_their_outcomes():
+    frame = pd.DataFrame({"heat": [0.0, 1.0, 2.0], "demand": [9.0, 13.0, 16.0]})
+    evaluation = csg.evaluate(
+        {
+            "ten": Rule(lambda x: {"order": 10.0}),
+            "by heat": Rule(lambda x: {"order": 12 + x["heat"]}),
+        },
+        frame,
+        model=newsvendor.build(),
+    )
+    orders = {"ten": [10, 10, 10], "by heat": [12, 13, 14]}
+    for name, quantities in orders.items():
+        expected = [
+            newsvendor_cost(order, csg.Case([0.0], [[demand]]))
+            for order, demand in zip(quantities, frame["demand"], strict=True)
+        ]
+        assert evaluation.costs[name].tolist() == pytest.approx(expected)
+    assert not evaluation.has_reference
+
+
+def test_rows_as_arrays_give_the_costs_of_the_same_cases():
+    contexts, outcomes = newsvendor.sample(5, seed=4)
+    policies = {"by context": rules()["by context"]}
+    cases = [csg.Case(x, w[None]) for x, w in zip(contexts, outcomes, strict=True)]
+    model = newsvendor.build()
+    by_case = csg.evaluate(policies, cases, reference=None, model=model)
+    on_rows = csg.evaluate(policies, (contexts, outcomes), model=model)
+    assert on_rows.costs.equals(by_case.costs)
+    known = csg.evaluate(policies, (contexts, outcomes), model=model, reference="2sp")
+    assert (known.gaps.to_numpy() > 0).all()
+
+
+def test_differences_are_paired_on_the_cases_that_both_have():
+    table = make_evaluation({"a": [1.0, 2.0, 4.0, 5.0], "b": [2.0, np.nan, 5.0, 9.0]})
+    found = table.differences()
+    assert found.loc["b", "mean"] == pytest.approx(2.0)
+    assert found.loc["b", "standard_error"] == pytest.approx(np.sqrt(3 / 3))
+    assert table.differences(to="b").loc["a", "mean"] == pytest.approx(-2.0)

@@ -17,9 +17,9 @@ TEN = {"ten": Rule(lambda x: {"order": 10.0})}
 def solved(cases, folder, model=None, options=None):
     """Return the full programs, and how many were solved for it."""
     model = model or newsvendor.build()
-    oracle, judge = csg.Oracle(model, options=options), csg.Oracle(model)
+    oracle, exact = csg.Oracle(model, options=options), csg.Oracle(model)
     cache = ProgramCache(folder, oracle.two_stage, {"options": options})
-    found = evaluator.solve_full_programs(oracle, judge, cases, cache, 1, False)
+    found = evaluator.solve_full_programs(oracle, exact, cases, cache, 1, False)
     return found, oracle.stats.solves
 
 
@@ -103,9 +103,9 @@ def test_laws_of_one_size_start_from_the_last_basis():
     cases = [csg.Case(None, law) for law in (laws[0], laws[0] + 1e-3)]
     iterations = []
     for count in (1, 2):
-        oracle, judge = csg.Oracle(cep1.build()), csg.Oracle(cep1.build())
+        oracle, exact = csg.Oracle(cep1.build()), csg.Oracle(cep1.build())
         cache = ProgramCache(None, oracle.two_stage, {})
-        evaluator.solve_full_programs(oracle, judge, cases[:count], cache, 1, False)
+        evaluator.solve_full_programs(oracle, exact, cases[:count], cache, 1, False)
         iterations.append(oracle.stats.iterations)
     assert iterations[1] - iterations[0] < 0.1 * iterations[0]
 

@@ -32,7 +32,7 @@ def run(*command):
     return done.stdout
 
 
-def told(text):
+def printed_numbers(text):
     labels, workers = re.search(r"(\d+) labels by (\d+)", text).groups()
     cost = re.search(r"costs ([\d,]+) on average", text)[1]
     return int(labels), int(workers), int(cost.replace(",", ""))
@@ -43,7 +43,7 @@ def told(text):
 )
 def test_two_processes_of_dask(mean_cost):
     text = run(sys.executable, EXAMPLES / "oracle_dask.py")
-    assert told(text) == (1000, 2, round(mean_cost))
+    assert printed_numbers(text) == (1000, 2, round(mean_cost))
 
 
 @pytest.mark.skipif(
@@ -55,4 +55,4 @@ def test_two_ranks_of_mpi_work_for_a_third(mean_cost):
     mpiexec = shutil.which("mpiexec", path=Path(sys.executable).parent)
     python = sys.executable, "-m", "mpi4py.futures", EXAMPLES / "oracle_mpi.py"
     text = run(mpiexec, "-n", "3", *python)
-    assert told(text) == (1000, 2, round(mean_cost))
+    assert printed_numbers(text) == (1000, 2, round(mean_cost))

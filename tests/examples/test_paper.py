@@ -73,7 +73,11 @@ def test_tables_and_figures_are_written(results):
     folder, printed = results
     assert (folder / "newsvendor_quick.md").read_text() in printed + "\n"
     assert (folder / "newsvendor_quick_cdf.png").stat().st_size > 10_000
-    for title in ("Median gaps", "Lowest cost", "over those of the expected value"):
+    for title in (
+        "Median gaps",
+        "Lowest cost",
+        "relative to those of the expected value",
+    ):
         assert title in printed
     assert "gaps to the full program, proven optimal in 4 of 4 cases" in printed
     assert not (folder / "newsvendor.md").exists()  # that is the page of a full run
@@ -297,7 +301,7 @@ def test_numbers_of_scenarios_that_the_paper_lacks_have_no_bracket(driver, tmp_p
         assert table["K=3"].str.contains("(", regex=False).any()
 
 
-def test_a_method_has_one_colour_in_all_panels(
+def test_a_method_has_one_color_in_all_panels(
     driver, store, experiment, rows, tmp_path, monkeypatch
 ):
     figures, unit = driver("figures"), driver("methods").Unit

@@ -45,13 +45,13 @@ def test_capacity_takes_a_file_and_writes_decisions(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("history", "today", "told"),
+    ("history", "today", "expected"),
     [
         ("mood,demand[1]", "mood", "no column demand[2], demand[3] among mood,"),
         ("mood,demand[1],demand[2],demand[3]", "price", "no column mood among price"),
     ],
 )
-def test_capacity_says_which_columns_a_file_lacks(tmp_path, history, today, told):
+def test_capacity_says_which_columns_a_file_lacks(tmp_path, history, today, expected):
     rows = 20
     files = {"history.csv": history, "today.csv": today}
     for name, header in files.items():
@@ -60,7 +60,7 @@ def test_capacity_says_which_columns_a_file_lacks(tmp_path, history, today, told
     with pytest.raises(subprocess.CalledProcessError) as raised:
         run("capacity", tmp_path, *(str(tmp_path / name) for name in files))
     (line,) = raised.value.stderr.splitlines()[-1:]
-    assert told in line and "Traceback" not in raised.value.stderr
+    assert expected in line and "Traceback" not in raised.value.stderr
 
 
 def test_nothing_is_learned_from_what_is_yet_to_come(rolling):

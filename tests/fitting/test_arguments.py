@@ -16,7 +16,7 @@ BAD = {
         {"scenarios": "many"},
         "'many'; give a whole number from 1 up, 'auto' or 'all'",
     ),
-    "a misspelt method": ({"method": "statik"}, "did you mean 'static'"),
+    "a misspelled method": ({"method": "statik"}, "did you mean 'static'"),
     "a method out of nowhere": ({"method": "magic"}, "give one of"),
     "a negative lambda": ({"method": "static", "regularization": -1}, "from 0 up"),
     "a lambda that is none": (
@@ -38,7 +38,7 @@ BAD = {
     "a network that is none": ({"network": 3}, "give a torch.nn.Module"),
     "an lstm for vectors": ({"network": "lstm"}, "contexts are vectors"),
     "settings that are none": ({"config": 3}, "csg.FitConfig or a dict"),
-    "a misspelt setting": ({"config": {"epoch": 3}}, "there is no setting 'epoch'"),
+    "a misspelled setting": ({"config": {"epoch": 3}}, "there is no setting 'epoch'"),
     "a setting out of range": ({"config": {"noise": -1}}, "noise is -1"),
     "a device that is none": ({"config": {"device": "tpu"}}, "device is 'tpu'"),
     "a kernel out of nowhere": ({"config": {"kernel": "cosine"}}, "kernel is 'cosine'"),
@@ -85,13 +85,13 @@ def test_all_that_is_wrong_with_the_data_is_told_at_once():
     frame["day"] = ["Mon", "Tue", "Wed"]
 
     with pytest.raises(csg.DataError) as caught:
-        fit(frame)
+        fit(frame, preprocess=None)
 
-    told = str(caught.value)
+    output = str(caught.value)
     for words in (
         "'rain' is nan in row 1",
         "'day' contains text",
         "-1 in row 1",
         "inf in",
     ):
-        assert words in told
+        assert words in output

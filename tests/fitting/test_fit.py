@@ -11,7 +11,7 @@ from models import newsvendor
 from pyomo_csg.learn.selection import registry
 from tests.learn.methods.test_direct import hard_to_serve
 from tests.learn.selection.test_auto import cost_only
-from tests.quick import METHODS, QUICK, fit, maximised, panels, portfolio
+from tests.quick import METHODS, QUICK, fit, maximized, panels, portfolio
 from tests.zoo import ZOO, scenarios
 
 
@@ -43,12 +43,12 @@ def test_auto_says_which_candidate_won_and_how_sure_that_is(fitted):
 @pytest.mark.parametrize("method", METHODS)
 def test_what_a_loss_net_told_of_held_out_pairs_is_kept(fitted, method):
     summary = fitted(method).learned.summary
-    told = summary.get("loss_net")
+    output = summary.get("loss_net")
 
     follows = method in ("static", "dynamic") and summary["chosen"] != "mmd"
-    assert (told is not None) == follows
-    if told is not None:
-        assert len(told["predicted"]) == len(told["true"]) == 8  # a fifth of 40
+    assert (output is not None) == follows
+    if output is not None:
+        assert len(output["predicted"]) == len(output["true"]) == 8  # a fifth of 40
 
 
 @pytest.mark.parametrize("method", ["static", "dynamic"])
@@ -70,7 +70,9 @@ def test_where_the_loss_net_leads_astray_the_mmd_network_is_taken(
 
     summary = policy.learned.summary
     assert summary["chosen"] == summary["candidates"][0]["name"] == "mmd"
-    assert "loss_net" not in summary and "trust" not in summary  # it followed none
+    assert (
+        "loss_net" not in summary and "loss_net_errors" not in summary
+    )  # it followed none
     x = pairs[0][:5]
     assert policy.scenarios(x) == pytest.approx(fitted("mmd").scenarios(x))
 
@@ -103,7 +105,7 @@ def test_auto_beats_the_mean_on_contexts_that_it_has_not_seen():
 
 def test_a_context_that_tells_nothing_costs_little(monkeypatch):
     monkeypatch.setattr(
-        "pyomo_csg.learn.candidates.candidate_list._CONSTANT_STEPS", 100
+        "pyomo_csg.learn.candidates.several_starts._CONSTANT_STEPS", 100
     )
     rng = np.random.default_rng(3)
     contexts, outcomes = rng.normal(size=(150, 3)), rng.gamma(4.0, 3.0, (150, 1))
@@ -243,7 +245,7 @@ def test_learned_weights_sum_to_one_and_differ(pairs, method):
 
 @pytest.mark.parametrize("method", ["mmd", "auto"])
 def test_the_number_of_scenarios_can_be_chosen(pairs, method, monkeypatch):
-    monkeypatch.setattr("pyomo_csg.policy.fit.COUNTS", (1, 2, 5))
+    monkeypatch.setattr("pyomo_csg.policy.fit_run.COUNTS", (1, 2, 5))
 
     policy = fit(pairs, scenarios="auto", method=method)
 
@@ -262,7 +264,7 @@ def test_the_number_of_scenarios_can_be_chosen(pairs, method, monkeypatch):
 
 
 def test_the_number_of_scenarios_is_chosen_by_what_decisions_cost(pairs, monkeypatch):
-    monkeypatch.setattr("pyomo_csg.policy.fit.COUNTS", (1, 2))
+    monkeypatch.setattr("pyomo_csg.policy.fit_run.COUNTS", (1, 2))
     dear = newsvendor.build()
     dear.cost.set_value(1e6 * dear.cost.expr)  # the MMD loss sees no costs
 
@@ -282,7 +284,7 @@ def test_a_decision_time_that_nothing_meets_takes_the_smallest_number(pairs, cap
 
 
 def test_a_decision_time_that_all_meet_changes_nothing(pairs, monkeypatch):
-    monkeypatch.setattr("pyomo_csg.policy.fit.COUNTS", (1, 2, 5))
+    monkeypatch.setattr("pyomo_csg.policy.fit_run.COUNTS", (1, 2, 5))
     plain, timed = (
         fit(pairs, scenarios="auto", method="mmd", config={"mmd_epochs": 2, **more})
         for more in ({}, {"seconds": 1000.0})
@@ -317,8 +319,8 @@ def test_panels_are_read_by_an_lstm(method):
     assert policy.context_shape == (6, 2)
 
 
-def test_who_maximises_a_profit_learns_as_who_minimises_a_cost(pairs, fitted):
-    policy = fit(pairs, maximised())
+def test_who_maximizes_a_profit_learns_as_who_minimizes_a_cost(pairs, fitted):
+    policy = fit(pairs, maximized())
 
     assert policy.scenarios(pairs[0]) == pytest.approx(
         fitted("auto").scenarios(pairs[0])
@@ -433,9 +435,9 @@ def test_one_bar_tells_of_the_whole_fit(pairs, capsys, monkeypatch):
     monkeypatch.setattr("pyomo_csg.learn.progress._is_interactive", lambda: True)
     monkeypatch.setattr("pyomo_csg.learn.progress._REFRESH_SECONDS", 0.005)
     fit(pairs, progress=True)
-    told = capsys.readouterr().err
-    assert "\rmmd " in told and "best so far: " in told
-    assert told.count("\n") <= 1  # one bar, not one for each stage
+    output = capsys.readouterr().err
+    assert "\rmmd " in output and "best so far: " in output
+    assert output.count("\n") <= 1  # one bar, not one for each stage
 
 
 def test_without_a_terminal_there_is_no_bar(pairs, capsys):

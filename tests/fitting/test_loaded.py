@@ -13,10 +13,10 @@ import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.distributions.location_scale import fit_location_scale
 from pyomo_csg.learn.fit_result import FitResult
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.task_nets import Constant
 from pyomo_csg.learn.networks.torch_generator import generator_from_network
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 from tests.fitting.test_user_network import Scale, UserNet, zeros
 from tests.quick import METHODS, QUICK, fit, panels, portfolio

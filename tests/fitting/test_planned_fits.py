@@ -71,12 +71,12 @@ def test_a_plan_is_followed(pairs, plan):
     summary = policy.learned.summary
     names = {row["name"] for row in summary["candidates"]}
     assert names == {"sample average", "ridge residuals", "mmd"}
-    assert summary["pairs_judged"] == 24
+    assert summary["pairs_scored"] == 24
     assert policy.plan.programs == 0
 
 
 def test_the_scenarios_of_a_plan_may_be_chosen(pairs, plan, monkeypatch):
-    monkeypatch.setattr("pyomo_csg.policy.fit.COUNTS", (1, 3))
+    monkeypatch.setattr("pyomo_csg.policy.fit_run.COUNTS", (1, 3))
     policy = fit(pairs, scenarios="auto", plan=replace(plan, programs=0))
     assert policy.count in (1, 3)
     assert policy.plan.scenarios == policy.count
@@ -135,7 +135,9 @@ class Ticking:
             monkeypatch.setattr(Oracle, name, self._counted(getattr(Oracle, name)))
         monkeypatch.setattr(progress, "clock", lambda: self.now)
         times = ProgramTimes(1.0, 1.0, 1.0, 0.0)
-        monkeypatch.setattr("pyomo_csg.policy.fit.measure_programs", lambda task: times)
+        monkeypatch.setattr(
+            "pyomo_csg.policy.fit_run.measure_programs", lambda task: times
+        )
 
     def _counted(self, call):
         def counted(oracle, first, *args, deadline=None, **options):

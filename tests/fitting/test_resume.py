@@ -108,9 +108,9 @@ def killed(tmp_path_factory):
     """Return a folder with a folder of killed fits by each method, and their ends."""
     place = tmp_path_factory.mktemp("killed")
     process = run(place, KILLED, place, "auto", "dynamic")
-    told, errors = process.communicate(timeout=100)
+    output, errors = process.communicate(timeout=100)
     assert process.returncode == 0, errors
-    return place, told.splitlines()
+    return place, output.splitlines()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by a signal of POSIX")
@@ -131,10 +131,10 @@ def test_an_interrupted_fit_ends_at_once_and_goes_on_later(tmp_path, pairs, fitt
         time.sleep(0.001)
 
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, workers included
-    _, told = process.communicate(timeout=60)
+    _, output = process.communicate(timeout=60)
 
     assert process.returncode not in (0, None)
-    assert told.rstrip().endswith("KeyboardInterrupt")
+    assert output.rstrip().endswith("KeyboardInterrupt")
     with pytest.raises(ProcessLookupError):  # no worker is left
         os.killpg(process.pid, 0)
     assert_goes_on_to(fitted("auto"), pairs, "auto", folder)

@@ -7,7 +7,7 @@ import pyomo_csg as csg
 from models import mnv, newsvendor
 from pyomo_csg.baselines.standard_baselines import SampledForestSAA
 from pyomo_csg.guarantees import ambiguity
-from pyomo_csg.learn.history import History
+from pyomo_csg.learn.tables.history import History
 from tests.quick import fit
 
 

@@ -12,8 +12,8 @@ from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.evaluation.comparison import policy_costs
 from pyomo_csg.guarantees import mean_interval
-from pyomo_csg.learn.history import History
-from tests.quick import fit, maximised
+from pyomo_csg.learn.tables.history import History
+from tests.quick import fit, maximized
 
 REPEATS = 1000
 
@@ -61,7 +61,7 @@ def test_perfect_information_saves_what_the_closed_form_says(
 ):
     orders, demands = policy.decide(held_out[0])["order"].to_numpy(), held_out[1][:, 0]
     gaps = by_hand(orders, demands) - by_hand(demands, demands)
-    assert certificate.gaps[0].rival == "perfect information"
+    assert certificate.gaps[0].reference == "perfect information"
     assert certificate.gaps[0].interval.mean == pytest.approx(gaps.mean())
 
 
@@ -116,10 +116,10 @@ def test_a_baseline_s_cost_outside_the_range_is_refused(policy, held_out):
         policy.certify(held_out, against={"dear": dear}, gaps=False, **mine)
 
 
-def test_a_model_that_is_maximised_earns_what_the_other_costs(history, held_out):
+def test_a_model_that_is_maximized_earns_what_the_other_costs(history, held_out):
     costs, profits = (
         fit(history, model, method="mmd").certify(held_out, against={})
-        for model in (newsvendor.build(), maximised())
+        for model in (newsvendor.build(), maximized())
     )
     assert profits.cost.upper == pytest.approx(costs.cost.upper)
     assert [gap.interval.upper for gap in profits.gaps] == pytest.approx(

@@ -21,7 +21,7 @@ def _least(demands, by_hand):
 
 def test_one_group_is_the_cost_above_the_best_order(policy, pairs, by_hand):
     half = pairs[0][:300], pairs[1][:300]
-    found = optimality_gap(policy, half, rival="context-free", size=150)
+    found = optimality_gap(policy, half, reference="context-free", size=150)
     costs = by_hand(policy.decide(half[0])["order"].to_numpy(), half[1][:, 0])
     order = np.random.default_rng(0).permutation(300).reshape(2, 150)
     best = [_least(half[1][rows, 0], by_hand) for rows in order]
@@ -34,32 +34,34 @@ def test_the_mean_gap_is_no_less_than_the_true_one(policy, pairs, by_hand):
     orders = policy.decide(pairs[0])["order"].to_numpy()
     true = by_hand(orders, demands).mean() - _least(demands, by_hand)
     smaller = [
-        optimality_gap(policy, pairs, rival="context-free", size=size).interval.mean
+        optimality_gap(policy, pairs, reference="context-free", size=size).interval.mean
         for size in (1, 5, 20, 60)
     ]
     assert smaller == sorted(smaller, reverse=True)
     assert smaller[-1] >= true
 
 
-def test_neighbourhoods_are_near_each_other(policy, pairs):
+def test_neighborhoods_are_near_each_other(policy, pairs):
     """A context that decides alone makes groups whose outcomes hardly differ."""
     rng = np.random.default_rng(0)
     contexts = rng.uniform(-1, 1, (400, 2))
     demands = 15 + contexts[:, :1]
     near = optimality_gap(policy, (contexts, demands), size=20)
-    mixed = optimality_gap(policy, (contexts, demands), rival="context-free", size=20)
-    known = optimality_gap(policy, (contexts, demands), rival="perfect information")
+    mixed = optimality_gap(
+        policy, (contexts, demands), reference="context-free", size=20
+    )
+    known = optimality_gap(policy, (contexts, demands), reference="perfect information")
     assert not near.proven and mixed.proven and known.proven
     assert mixed.interval.mean < near.interval.mean < known.interval.mean
 
 
-def test_panels_have_neighbourhoods_too():
+def test_panels_have_neighborhoods_too():
     rng = np.random.default_rng(0)
     data = rng.normal(size=(40, 5, 2)), rng.uniform(14, 16, (40, 1))
     found = optimality_gap(fit(data, method="mmd"), data)
     assert found.interval.count == 20 and found.size == 2
 
 
-def test_an_unknown_rival_is_refused(policy, pairs):
+def test_an_unknown_reference_is_refused(policy, pairs):
     with pytest.raises(csg.DataError, match="give one of"):
-        optimality_gap(policy, pairs, rival="god")
+        optimality_gap(policy, pairs, reference="god")

@@ -7,7 +7,7 @@ import pyomo_csg as csg
 from models import farmer, newsvendor
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.guarantees import conditional_values, values
-from tests.quick import fit, maximised
+from tests.quick import fit, maximized
 
 
 class Knowing(Decider):
@@ -70,12 +70,12 @@ def test_the_newsvendor_agrees_with_the_closed_form(policy, by_hand):
         assert row.captured == pytest.approx((mean - row.policy) / (mean - best))
 
 
-def test_a_model_that_is_maximised_has_the_same(history):
+def test_a_model_that_is_maximized_has_the_same(history):
     contexts = newsvendor.sample(3, seed=7)[0]
     cases = [(x, *newsvendor.conditional(x)) for x in contexts]
     one, other = (
         conditional_values(fit(history, model, method="mmd"), cases).table
-        for model in (newsvendor.build(), maximised())
+        for model in (newsvendor.build(), maximized())
     )
     assert np.allclose(one, other)
 

@@ -169,7 +169,7 @@ def test_one_that_differs_and_is_not_named_is():
         csg.from_mpisppy(creator(change), ["low", "high"], "demand")
 
 
-def test_a_misspelt_name_is_told_the_nearest():
+def test_a_misspelled_name_is_told_the_nearest():
     with pytest.raises(csg.AnnotationError, match="did you mean Yield"):
         csg.from_mpisppy(farmer.scenario_creator, NUMBERED, "Yeild")
 
@@ -218,7 +218,7 @@ def test_named_params_of_an_abstract_model_need_be_neither_mutable_nor_real():
 
 
 def test_what_names_no_param_is_refused():
-    with pytest.raises(csg.AnnotationError, match="the plain number 3 was given"):
+    with pytest.raises(csg.AnnotationError, match="the number 3 was given"):
         csg.from_mpisppy(shop_creator, ["low", "high"], 3)
     with pytest.raises(csg.AnnotationError, match="'order' is a Var"):
         csg.from_mpisppy(shop_creator, ["low", "high"], [["order"], "guests"])

@@ -67,7 +67,7 @@ def by_ours(model, scenarios, weights=None):
             NUMBERED[:3],
             {"use_integer": True, "sense": pyo.maximize, "num_scens": 3},
             None,
-            id="farmer, integer and maximised",
+            id="farmer, integer and maximized",
         ),
         pytest.param(
             apl1p.scenario_creator,

@@ -7,9 +7,11 @@ import pytest
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.config import FitConfig, median_distance, with_bandwidth
+from pyomo_csg.learn.config import FitConfig, complete_settings, median_distance
+from pyomo_csg.learn.tables.history import History
 
 OUTCOMES = np.random.default_rng(0).normal([500.0, 3.0], [200.0, 0.1], (40, 2))
+HISTORY = History(np.zeros((40, 1)), OUTCOMES)
 
 
 @pytest.mark.parametrize(("kernel", "order"), [("gaussian", 2), ("laplacian", 1)])
@@ -20,7 +22,7 @@ def test_the_bandwidth_is_the_median_distance_in_the_units_of_the_kernel(
     seen = OUTCOMES if units == "raw" else OUTCOMES / OUTCOMES.std(axis=0)
     apart = [np.linalg.norm(a - b, order) for a, b in combinations(seen, 2)]
 
-    config = with_bandwidth(FitConfig(kernel=kernel, units=units), OUTCOMES)
+    config = complete_settings(FitConfig(kernel=kernel, units=units), HISTORY)
 
     assert config.bandwidth == pytest.approx(np.median(apart), rel=1e-5)
 
@@ -28,13 +30,13 @@ def test_the_bandwidth_is_the_median_distance_in_the_units_of_the_kernel(
 @pytest.mark.parametrize(
     "config",
     [
-        FitConfig(),
-        FitConfig(kernel=lambda one, other: one @ other.mT),
-        FitConfig(kernel="gaussian", bandwidth=7.0),
+        FitConfig(rows="series"),
+        FitConfig(rows="series", kernel=lambda one, other: one @ other.mT),
+        FitConfig(rows="series", kernel="gaussian", bandwidth=7.0),
     ],
 )
 def test_a_bandwidth_that_is_given_or_of_no_use_is_left_as_it_is(config):
-    assert with_bandwidth(config, OUTCOMES) is config
+    assert complete_settings(config, HISTORY) is config
 
 
 def test_outcomes_that_come_twice_have_no_part_in_the_bandwidth():

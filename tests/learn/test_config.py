@@ -73,7 +73,7 @@ def test_settings_may_be_a_mapping_or_nothing():
     assert read_config(mine) is mine
 
 
-def test_misspelt_settings_are_told_with_what_was_meant():
+def test_misspelled_settings_are_told_with_what_was_meant():
     with pytest.raises(csg.DataError) as caught:
         read_config({"nois": 1, "epochs_mmd": 3, "zzz": 0})
 

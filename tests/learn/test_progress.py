@@ -115,3 +115,26 @@ def test_a_bar_is_shown_only_where_someone_watches(
     with TrainingLog(False) as log, log.stage("mmd", 2) as bar:
         bar.step()
     assert not capsys.readouterr().err
+
+
+def test_a_share_of_the_time_is_kept_for_later_stages(clock):
+    log = TrainingLog(seconds=10.0)
+    with pytest.raises(TimeUpError), log.limit_to(0.8), log.stage("mmd", 3) as bar:
+        clock.now = 107.9
+        bar.step()
+        clock.now = 108.1
+        bar.step()
+    assert log.stopped_in == "mmd" and not log.is_over
+    with pytest.raises(TimeUpError), log.stage("on all rows", 2) as bar:
+        bar.step()
+        clock.now = 110.1
+        bar.step()
+    assert log.stopped_in == "mmd" and log.is_over
+
+
+def test_no_share_is_left_once_the_time_is_up(clock):
+    log = TrainingLog(seconds=10.0)
+    with pytest.raises(TimeUpError), log.limit_to(0.8), log.stage("mmd", 1) as bar:
+        clock.now = 111.0  # one long program
+        bar.step()
+    assert log.is_over

@@ -9,9 +9,9 @@ import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.distances import mmd_loss
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.task_nets import Constant
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 from tests.learn.methods.test_direct import hard_to_serve
 from tests.zoo import ZOO
@@ -29,7 +29,7 @@ def pairs():
 
 
 @pytest.mark.parametrize("shape", [(30, 2), (30, 5, 2)])
-def test_contexts_are_standardised_column_by_column(pairs, shape):
+def test_contexts_are_standardized_column_by_column(pairs, shape):
     contexts = np.random.default_rng(0).normal([3.0, -50.0], [2.0, 0.1], shape)
 
     task = task_on(contexts, pairs[1])

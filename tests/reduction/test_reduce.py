@@ -8,8 +8,8 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, farmer, newsvendor
-from pyomo_csg.reduction import reference_decision
-from pyomo_csg.reduction.weighted_points import WeightedPoints
+from pyomo_csg.reduction import decision_costs
+from pyomo_csg.reduction.decision_costs import WeightedPoints
 from tests.zoo import ZOO
 
 
@@ -155,7 +155,7 @@ def test_the_bound_of_groups_is_below_the_optimum(name, monkeypatch):
     outcomes = outcomes_of(name, 80)
     full = csg.reduce(MODELS[name](), outcomes, scenarios=2, method="kmeans")
     for limit in ("_MOST_LINEAR", "_MOST_OTHER"):
-        monkeypatch.setattr(reference_decision, limit, 50)
+        monkeypatch.setattr(decision_costs, limit, 50)
     found = csg.reduce(MODELS[name](), outcomes, scenarios=2, method="kmeans")
     assert full.solved and not found.solved
     assert -np.inf < found.bound <= full.reference + 1e-6 * abs(full.reference)

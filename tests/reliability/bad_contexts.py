@@ -45,7 +45,7 @@ OF_CONTEXTS = {
 }
 NAMED_CONTEXTS = {
     "a name is missing": ({"rain": 1.0}, "'price'", "add it or rename one"),
-    "a misspelt name": ({"rian": 1, "price": 2}, "'rain'", "add it or rename one"),
+    "a misspelled name": ({"rian": 1, "price": 2}, "'rain'", "add it or rename one"),
     "text by name": ({"rain": "much", "price": 2}, "'rain'", "encode it as numbers"),
     "a missing number": ({"rain": None, "price": 2}, "'rain'", "finite number"),
     "a Series": (pd.Series({"rain": 1.0}), "'price'", "add it or rename one"),

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 
 import pyomo_csg as csg
 from tests.reliability.bad import Bad
@@ -119,8 +120,25 @@ EVALUATION = [
     ("plot_cdf", lambda e: e.plot_cdf(floor=0.0), "floor is 0.0", ABOVE),
     ("plot_cdf", lambda e: e.plot_cdf(floor="x"), "floor is 'x'", ABOVE),
 ]
+SIMULATE = [
+    (
+        "carry=None",
+        lambda s: csg.simulate({"a": s.policy}, s.model, pd.DataFrame(), None),
+        "carry is None",
+        "give a dict such as",
+    ),
+    (
+        "an uncertain Param",
+        lambda s: csg.simulate(
+            {"a": s.policy}, s.model, pd.DataFrame(), {"demand": "order"}
+        ),
+        "'demand' is not annotated",
+        "add it to known_params",
+    ),
+]
 CASES = [
     *(Bad("csg.evaluate", *rest) for rest in EVALUATE),
+    *(Bad("csg.simulate", *rest) for rest in SIMULATE),
     *(
         Bad(
             f"Evaluation.{call}",

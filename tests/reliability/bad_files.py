@@ -69,11 +69,11 @@ LOADING = [
     ("options", {"options": {"time": 1}}, "'time'", "manual"),
 ]
 TABLES = {
-    "text.csv": ("rain,price,demand\nmuch,1,2\nlittle,1,2\n", "'rain'", "--context"),
+    "text.csv": ("rain,price,demand\n1,1,2\n2,1,2\n-,1,2\n", "'rain'", "correct it"),
     "empty.csv": ("", "empty.csv", "a CSV with a header"),
     "header.csv": ("rain,price,demand\n", "it is empty", "at least 2 rows"),
     "one.csv": ("rain,price,demand\n1,2,3\n", "only 1 row", "at least 2 rows"),
-    "gap.csv": ("rain,price,demand\n1,,3\n1,2,3\n", "'price' is nan", "finite"),
+    "gap.csv": ("rain,price,demand\n1,2,\n1,2,3\n", "'demand' is nan", "finite"),
     "other.csv": ("rain,price\n1,2\n1,2\n", "'demand'", "add it or rename one"),
     "below.csv": ("rain,demand\n1,-2\n1,2\n", "'demand' is -2", "NonNegativeReals"),
     "huge.csv": ("rain,demand\n1,1e99\n1,2\n", "'demand' is 1e+99", "larger unit"),
@@ -117,7 +117,7 @@ COMMANDS = [
     ("K > n", ["--scenarios", "99"], "scenarios is 99", "at most 20"),
     ("a seed", ["--seed", "-1"], "seed is -1", "from 0 up"),
     ("a setting", ["--set", "batch=0"], "batch is 0", "from 1 up"),
-    ("a misspelt setting", ["--set", "bach=5"], "'bach'", "did you mean batch"),
+    ("a misspelled setting", ["--set", "bach=5"], "'bach'", "did you mean batch"),
     ("a network", ["--network", "cnn"], "network is 'cnn'", "give one of"),
     ("a context", ["--context", "snow"], "'snow'", "rename one"),
     ("lambda", ["--regularization", "1"], "regularization is 1", "leave it out"),

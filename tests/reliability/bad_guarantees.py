@@ -88,7 +88,7 @@ GUARANTEES = [
     ),
     (
         "optimality_gap",
-        lambda s: of.optimality_gap(s.policy, s.pairs, rival="best"),
+        lambda s: of.optimality_gap(s.policy, s.pairs, reference="best"),
         "'best'",
         "give one of",
     ),

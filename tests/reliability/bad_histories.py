@@ -42,17 +42,17 @@ HISTORIES = {
         "'demand'",
         "rename or drop one",
     ),
-    "text in a column": (frame(day="Monday"), "'day'", "pandas.get_dummies"),
-    "dates in a column": (
-        frame(day=pd.date_range("2026-01-01", periods=PAIRS)),
+    "stray text in a column": (
+        frame(day=[*range(PAIRS - 1), "?"]),
         "'day'",
-        ".dt.month",
+        "correct it, or drop the row",
     ),
-    "categories": (
-        frame(kind=pd.Categorical(["a", "b"] * (PAIRS // 2))),
-        "'kind'",
-        "pandas.get_dummies",
+    "two columns of a meaning": (
+        frame().rename(columns={"demand": " demand"}).assign(**{"demand ": 1.0}),
+        "all mean 'demand'",
+        "drop all but one",
     ),
+    "objects in a column": (frame(day=[[1]] * PAIRS), "'day'", "give numbers"),
     "complex contexts": (frame(wave=1j), "'wave'", "give numbers"),
     "object outcomes": (frame(demand=[object()] * PAIRS), "'demand'", "a number"),
     "a gap in the contexts": (frame(rain=None), "'rain' is nan", "finite number"),

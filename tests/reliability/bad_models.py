@@ -21,25 +21,25 @@ def annotated(s, **given):
 
 VARIABLES = {
     "None": (None, "first_stage_variables", "expected a component"),
-    "a number": (3, "the plain number 3", "mutable=True"),
+    "a number": (3, "the number 3", "mutable=True"),
     "nothing": ([], "first_stage_variables", "name at least one Var"),
-    "a misspelt name": ("oder", "'oder'", "did you mean order"),
+    "a misspelled name": ("oder", "'oder'", "did you mean order"),
     "no name at all": ("[!", "'[!'", "check the spelling"),
     "a Param": ("demand", "'demand' is a Param", "expected a Var"),
     "a Constraint": ("stock", "'stock' is a Constraint", "expected a Var"),
     "another model's": (OTHER.order, "another model", "of the model that you annotate"),
     "one good, one bad": (["order", "ordr"], "'ordr'", "did you mean order"),
-    "a dict": ({"order": 1}.items(), "the plain number 1", "mutable=True"),
-    "bytes": ([b"order"], "the plain number", "mutable=True"),
+    "a dict": ({"order": 1}.items(), "the number 1", "mutable=True"),
+    "bytes": ([b"order"], "the number", "mutable=True"),
 }
 PARAMS = {
     "None": (None, "uncertain_params", "expected a component"),
     "nothing": ((), "uncertain_params", "name at least one Param"),
     "not mutable": ("tax", "'tax' is not mutable", "mutable=True"),
     "a Var": ("order", "'order' is a Var", "expected a Param"),
-    "a misspelt name": ("demnd", "'demnd'", "did you mean demand"),
+    "a misspelled name": ("demnd", "'demnd'", "did you mean demand"),
     "another model's": (OTHER.demand, "another model", "of the model that you"),
-    "a value": (15.1, "the plain number 15.1", "mutable=True"),
+    "a value": (15.1, "the number 15.1", "mutable=True"),
 }
 # What is not a model, for every call that takes one.
 MODELS = {
@@ -98,7 +98,7 @@ def taken(m):
     m.add_component(FIRST_STAGE, pyo.Var())
 
 
-# Annotated, and then changed: by a user who goes on modelling.
+# Annotated, and then changed: by a user who goes on modeling.
 CHANGES = {
     "the Param replaced": (replaced, "'demand'", "annotate again"),
     "the Var deleted": (lambda m: m.del_component("order"), "'order'", "annotate"),

@@ -17,11 +17,11 @@ PROGRAMS = {
 }
 WRONG = {
     "extensive_form": [
-        ("a misspelt option", {"scenaros": [[1.0]]}, "scenaros", "scenarios"),
+        ("a misspelled option", {"scenaros": [[1.0]]}, "scenaros", "scenarios"),
         ("no scenarios", {"scenarios": None}, "scenarios: not given", "numbers"),
     ],
     "opt_search": [
-        ("a misspelt option", {"outcomes": [1.0]}, "outcomes", "outcome"),
+        ("a misspelled option", {"outcomes": [1.0]}, "outcomes", "outcome"),
         ("no value", {"optimal_value": None}, "optimal_value", "csg.extensive_form"),
         ("a value of text", {"optimal_value": "low"}, "optimal_value", "'low'"),
         ("a NaN value", {"optimal_value": np.nan}, "optimal_value", "nan"),
@@ -30,7 +30,7 @@ WRONG = {
         ("a NaN slack", {"tolerance": np.nan}, "tolerance", "1e-9"),
         ("two outcomes", {"outcome": [1.0, 2.0]}, "outcome", "'demand'"),
         ("an outcome below 0", {"outcome": [-1.0]}, "'demand' is -1", "domain"),
-        ("a misspelt outcome", {"outcome": {"demnd": 1.0}}, "'demnd'", "drop it"),
+        ("a misspelled outcome", {"outcome": {"demnd": 1.0}}, "'demnd'", "drop it"),
     ],
     "recourse": [
         ("no outcome", {"outcome": None}, "outcome: not given", "numbers"),
@@ -38,7 +38,7 @@ WRONG = {
         ("a decision of text", {"decision": ["ten"]}, "decision", "numbers"),
         ("a NaN decision", {"decision": [np.nan]}, "'order' is nan", "finite"),
         ("a huge decision", {"decision": [1e30]}, "'order' is 1e+30", "larger unit"),
-        ("a misspelt name", {"decision": {"ordr": 1.0}}, "'order'", "add it"),
+        ("a misspelled name", {"decision": {"ordr": 1.0}}, "'order'", "add it"),
         ("out of bounds", {"decision": [99.0]}, "'order' is 99", "bounded by"),
     ],
 }

@@ -15,8 +15,8 @@ def policies(target: PolicyFile):
     stored, arrays = target.stored, target.arrays
 
     def changed(**content):
-        told = {**stored, "header": {**stored["header"], **content}}
-        return target.forged(told, arrays)
+        changed = {**stored, "header": {**stored["header"], **content}}
+        return target.forged(changed, arrays)
 
     network = stored["header"]["generator"]
     many = [str(i) for i in range(100_000)]

@@ -157,6 +157,23 @@ def integer_recourse(rng):
     return found, *outcomes(rng, found, 1)
 
 
+def near_ties(rng):
+    """Integer plants that cost nearly the same, at costs from 1e-12 to 1e9.
+
+    Decisions within 1e-9 of the optimal value count as tied, so no difference is as small.
+    """
+    found = base(rng, y=3)
+    found.A, found.b = np.ones((1, 3)), np.zeros(1)
+    found.u = np.full(3, float(rng.integers(1, 4)))
+    found.integer_y = tuple(range(int(rng.integers(1, 4))))
+    found.T[:, 1] = found.W[:, 0] = found.T[:, 0]
+    found.c[1] = found.c[0] * (1 + rng.choice([0.0, 1e-5, 1e-6, 1e-7]))
+    found.q[0] = found.c[0] * (1 + rng.choice([0.0, 1e-5, -1e-6, 1e-7]))
+    price = 10.0 ** rng.integers(-12, 10)
+    found.c, found.q = found.c * price, found.q * price
+    return found, *outcomes(rng, found, int(rng.choice([1, 2])), 1, 12)
+
+
 LINEAR = (
     units,
     coefficients,
@@ -168,4 +185,4 @@ LINEAR = (
     tiny_sides,
     huge_costs,
 )
-INTEGER = (big_m, integer_recourse)
+INTEGER = (big_m, integer_recourse, near_ties)

@@ -57,14 +57,14 @@ class PolicyFile(StoredFile):
         fitted.save(path)
         super().__init__(path, _POLICY)
         self.policy = csg.load(self.path, self.model)
-        self.told, self.state = self.policy.report(), _state(self.policy)
+        self.report_text, self.state = self.policy.report(), _state(self.policy)
 
     def read(self, data, raw):
         """Load the file; whatever loads is the policy that it was, or a sound one."""
         self.path.write_bytes(data)
         policy = csg.load(self.path, self.model)
         if raw:
-            assert _state(policy) == self.state and policy.report() == self.told
+            assert _state(policy) == self.state and policy.report() == self.report_text
         scenarios, weights = policy.scenarios(ORIGIN), policy.weights(ORIGIN)
         assert scenarios.shape == (policy.count, 1) and np.isfinite(scenarios).all()
         assert abs(weights.sum() - 1) < 1e-9

@@ -107,7 +107,7 @@ def killed_fits(place, kills, seed=0):
     script = (
         "import sys; from tests.reliability.killing import main; main(*sys.argv[1:])"
     )
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", script, str(place), str(kills), str(seed)],
         env={**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -115,7 +115,7 @@ def killed_fits(place, kills, seed=0):
         check=True,
         text=True,
     )
-    return json.loads(told.stdout)
+    return json.loads(output.stdout)
 
 
 def main(place, kills, seed):

@@ -25,7 +25,7 @@ class Learned:
     policy: csg.Policy = field(init=False)
     named: csg.Policy = field(init=False)
     linear: csg.Policy = field(init=False)
-    baseline: csg.baselines.NeighbourWeighted = field(init=False)
+    baseline: csg.baselines.NeighborWeighted = field(init=False)
     generator: csg.ScenarioGenerator = field(init=False)
     oracle: csg.Oracle = field(init=False)
     evaluation: csg.Evaluation = field(init=False)
@@ -35,8 +35,8 @@ class Learned:
         self.policy = quick.fit(pairs, method="mmd")
         self.named = quick.fit(frame(), method="mmd")
         self.linear = quick.fit(pairs, method="mmd", network=csg.Linear(1.5))
-        self.baseline = csg.baselines.NeighbourWeighted(
-            newsvendor.build(), pairs, neighbours=2
+        self.baseline = csg.baselines.NeighborWeighted(
+            newsvendor.build(), pairs, neighbors=2
         )
         self.generator = csg.ScenarioGenerator(
             newsvendor.build(), 2, method="mmd", config=quick.QUICK

@@ -18,6 +18,7 @@ ASKED_NOTHING = {
     "ModelError",
     "Plan",
     "Reduction",
+    "Simulation",
     "SmpsProblem",
     "Solution",
     "SolveError",

@@ -70,8 +70,8 @@ POLICIES = {
         lambda: Policy(newsvendor.build(), papers(), solver="appsi_highs"),
         X[:40, :2],
     ),
-    "rival": (
-        lambda: csg.baselines.NeighbourWeighted(newsvendor.build(), PAIRS),
+    "neighbors": (
+        lambda: csg.baselines.NeighborWeighted(newsvendor.build(), PAIRS),
         X[:, :2],
     ),
 }

@@ -75,7 +75,7 @@ def test_many_mutations_and_every_bomb_end_in_words_and_in_little_memory():
         (("generator", "context_shape"), [3], "its contexts have shape"),
         (("generator", "context_shape"), [4, 2], "does not take contexts of shape"),
         (("generator", "body", "settings", "hidden"), "x" * 10**6, "not a size"),
-        (("summary", "trust"), {"error": "much"}, "summary cannot be shown"),
+        (("summary", "loss_net_errors"), {"error": "much"}, "summary cannot be shown"),
         (("summary", "candidates"), [3], "summary cannot be shown"),
         (("generator", "body", "kind"), "os.system", "no network of kind"),
     ],

@@ -125,11 +125,11 @@ def test_a_fit_on_a_full_disk_goes_on_when_there_is_room(policy):
 
 
 def test_a_second_fit_in_the_folder_of_one_at_work_is_refused(policy, tmp_path):
-    begun, told = threading.Event(), threading.Event()
+    begun, resume = threading.Event(), threading.Event()
 
     def wait(entry):
         begun.set()
-        told.wait(60)
+        resume.wait(60)
 
     options = {"method": "static", "checkpoint": tmp_path}
     found = []
@@ -142,7 +142,7 @@ def test_a_second_fit_in_the_folder_of_one_at_work_is_refused(policy, tmp_path):
         with pytest.raises(csg.DataError) as error:
             fit(PAIRS, **options)
     finally:
-        told.set()
+        resume.set()
         first.join()
 
     assert error.value.subject == f"Cannot use checkpoint folder '{tmp_path}'"

@@ -52,8 +52,8 @@ def test_a_fit_goes_on_and_counts_what_had_no_answer(method, caplog):
     if method == "mmd":  # solves nothing
         assert "not solved" not in policy.report()
         return
-    assert policy.learned.summary["unanswered"] > 0
-    count = policy.learned.summary["unanswered"]
+    assert policy.learned.summary["unsolved"] > 0
+    count = policy.learned.summary["unsolved"]
     assert f"not solved      {count} programs" in policy.report()
     assert policy.history["missing"].sum() == count
     assert "could not be solved" in caplog.text
@@ -63,7 +63,7 @@ def test_a_fit_goes_on_and_counts_what_had_no_answer(method, caplog):
 def test_a_fit_that_always_has_an_answer_says_nothing_of_it(method):
     policy = fit(method, pairs(9.0), buy=1e4)
     assert "not solved" not in policy.report()
-    assert "unanswered" not in policy.learned.summary
+    assert "unsolved" not in policy.learned.summary
 
 
 @pytest.mark.parametrize("method", ["direct", "static", "auto"])
@@ -84,7 +84,7 @@ def test_without_an_answer_the_mmd_loss_pulls_scenarios_back():
     data = pairs(13.0)
     config = csg.FitConfig(hidden=(8,), mmd_epochs=10, task_epochs=10, noise=1.0)
     policy = fit("direct", data, config=config)
-    assert policy.learned.summary["unanswered"] > 0  # the noise goes too far
+    assert policy.learned.summary["unsolved"] > 0  # the noise goes too far
     assert policy.scenarios(data[0]).max() < 1.2 * data[1].max()
 
 

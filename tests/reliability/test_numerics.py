@@ -9,7 +9,7 @@ from tests.reliability import families
 from tests.reliability.exact import Instance, NoOptimumError
 
 CASES = [(family, 12) for family in families.LINEAR]
-CASES += [(families.big_m, 6), (families.integer_recourse, 2)]
+CASES += [(families.big_m, 6), (families.integer_recourse, 2), (families.near_ties, 20)]
 MAX_ERRORS = 0.1  # share of the solvable cases
 
 

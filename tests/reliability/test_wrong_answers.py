@@ -150,6 +150,39 @@ def test_wrong_solution_is_detected_or_repaired(monkeypatch, make, error, every)
     assert missing_answers == errors
 
 
+def test_optimal_point_that_costs_a_little_more_is_repaired(monkeypatch):
+    """HiGHS 1.15.1 may do so after a warm start (its issues 3194 and 3294)."""
+    model, scenarios, outcomes = linear()
+    decision = csg.Oracle(model).solve(scenarios[0]).decision
+    correct, _ = answers(model, scenarios, outcomes, decision)
+
+    def dearer(found):  # in these models, more of a column is feasible
+        found.col_value = perturb_largest(found.col_value, 1e-7)
+
+    solver = FaultySolver(monkeypatch, dearer, every=2)
+    found, _ = answers(model, scenarios, outcomes, decision)
+
+    assert solver.changed > 0
+    for name, numbers in found.items():
+        there = ~np.isnan(numbers)
+        assert there.any()
+        assert numbers[there] == pytest.approx(correct[name][there], rel=2e-9)
+
+
+def test_warm_starts_give_the_answers_of_cold_starts():
+    """A long chain of changed bounds, as in HiGHS's issue 3294, and each case alone."""
+    rng = np.random.default_rng(4)
+    instance, _, _ = families.degenerate(rng)
+    drawn = [families.outcomes(rng, instance, 3, 0.0, 30.0) for _ in range(300)]
+    scenarios, outcomes = map(np.array, zip(*drawn, strict=True))
+    scenarios, outcomes = np.round(scenarios / 5) * 5, np.round(outcomes / 5) * 5
+    chain = csg.Oracle(instance.model()).loss(scenarios, outcomes, progress=False)
+    for case in range(0, 300, 20):
+        alone = csg.Oracle(instance.model())
+        (loss,) = alone.loss(scenarios[[case]], outcomes[[case]])
+        assert loss == pytest.approx(chain[case], rel=1e-9)
+
+
 def status_of(name):
     return lambda highs: getattr(highspy.HighsModelStatus, name)
 

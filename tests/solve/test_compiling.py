@@ -55,7 +55,7 @@ def test_rows_bounds_and_costs_are_those_of_the_model(name):
     assert compiled.sense * cost == pytest.approx(pyo.value(two_stage.objective))
 
 
-def test_functions_of_params_are_vectorised_and_differentiated():
+def test_functions_of_params_are_vectorized_and_differentiated():
     compiled = compile_model(csg.TwoStageModel(ZOO["nonlinear_data"]()))
     numbers = compiled.recourse_rows.entries
     omega = np.random.default_rng(0).uniform(0.5, 2, (6, 2))

@@ -6,6 +6,7 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, cvar_portfolio, newsvendor
+from tests.benchmarks.real_size.problems import PROBLEMS
 from tests.solve.test_oracle import batch, many_optima
 from tests.zoo import ZOO, scenarios
 
@@ -81,6 +82,40 @@ def test_a_kink_is_said_to_be_one():
     found = oracle.loss_gradient(np.full((1, 1, 2), 2.0), [[2.0, 8.0]])
     assert not found.smooth[0]
     assert np.isfinite(found.gradient).all()
+
+
+def test_the_gradient_at_a_kink_is_a_limit_of_gradients_nearby():
+    oracle, outcome = csg.Oracle(newsvendor.build()), [[15.0]]
+    zeta = np.array([[[10.0], [10.0], [30.0]]])  # the order is the lesser of two
+    found = oracle.loss_gradient(zeta, outcome)
+    moves = np.random.default_rng(0).uniform(-1, 1, (20, *zeta.shape[1:]))
+    nearby = oracle.loss_gradient(zeta + STEP * moves, outcome * 20)
+    same = np.isclose(nearby.gradient, found.gradient).all(axis=(1, 2))
+
+    assert not found.smooth[0] and nearby.smooth.all()
+    assert 0 < same.sum() < 20
+    # In the directions of that piece, it is the slope of the loss.
+    losses = oracle.loss(zeta + STEP * moves, outcome * 20)
+    slopes = np.einsum("kp,nkp->n", found.gradient[0], moves)
+    differences = (losses - found.loss) / STEP
+    assert slopes[same] == pytest.approx(differences[same], rel=1e-4, abs=1e-7)
+    assert slopes[~same] != pytest.approx(differences[~same], rel=1e-4, abs=1e-7)
+
+
+def test_most_cases_of_a_large_linear_program_are_smooth():
+    problem, rng = PROBLEMS["lp"], np.random.default_rng(0)
+    oracle, (_, outcomes) = csg.Oracle(problem.build()), problem.history(0)
+    zetas, omegas = outcomes[rng.integers(len(outcomes), size=(12, 5))], outcomes[:12]
+    found = oracle.loss_gradient(zetas, omegas)
+    directions = rng.standard_normal(zetas.shape) * zetas
+    up, down = (
+        oracle.loss(zetas + step * directions, omegas) for step in (STEP, -STEP)
+    )
+    slopes = np.einsum("nkp,nkp->n", found.gradient, directions)
+
+    assert found.smooth.mean() >= 0.5
+    differences = (up - down)[found.smooth] / (2 * STEP)
+    assert slopes[found.smooth] == pytest.approx(differences, rel=1e-3)
 
 
 def test_the_newsvendors_gradient_falls_on_the_scenario_that_decides():

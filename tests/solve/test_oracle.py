@@ -173,7 +173,7 @@ def test_the_audit_finds_nothing_where_decisions_are_unique():
     assert oracle.audit == csg.solve.Audit(certified=30, cases=0, worst=0.0)
 
 
-def test_a_maximised_model_has_values_in_its_own_sense_and_losses_to_be_minimised():
+def test_a_maximized_model_has_values_in_its_own_sense_and_losses_to_be_minimized():
     model = mnv.build()
     zetas, omegas = batch(model, count=1)
     oracle = csg.Oracle(model)

@@ -65,7 +65,7 @@ def test_a_solver_that_is_not_here_is_refused_with_its_remedy():
     if not missing:
         pytest.skip("every solver is installed")
     for name in missing:
-        match = "(?s)not available .*(install|licence|compiled|manual|see )"
+        match = "(?s)not available .*(install|license|compiled|manual|see )"
         with pytest.raises(csg.ModelError, match=match):
             oracle(name)
 

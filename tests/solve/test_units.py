@@ -96,7 +96,7 @@ def covering_model(numbers, kind, first, second, rows, price):
 
 
 @pytest.mark.parametrize("seed", [*range(6), 20])
-@pytest.mark.parametrize("kind", ["linear", "integer"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_answers_do_not_depend_on_units_that_differ_within_a_model(kind, seed):
     rng = np.random.default_rng([seed, 7])
     s, r, n = 3, 4, 5

@@ -107,14 +107,14 @@ def test_a_param_that_is_not_mutable_is_refused_with_the_remedy():
 def test_an_element_of_a_param_that_is_not_mutable_is_a_number_and_refused():
     m = plant()
     (problem,) = refused(m, uncertain_params=m.price[1])
-    assert "the plain number 2.0 was given" in problem
+    assert "the number 2.0 was given" in problem
     assert "mutable=True" in problem
 
 
 def test_a_slice_of_a_param_that_is_not_mutable_is_refused_once():
     m = plant()
     (problem,) = refused(m, uncertain_params=m.price[:])
-    assert "in the slice 'price[:]': the plain number 2.0 was given" in problem
+    assert "in the slice 'price[:]': the number 2.0 was given" in problem
 
 
 @pytest.mark.parametrize("name", ["x[*", "site[1].*", "x[", "", "site[*].nothing"])

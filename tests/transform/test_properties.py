@@ -234,7 +234,7 @@ def columns(case, values):
 
 
 class Matrices:
-    """The program on a list of outcomes, dense, by hand; minimised."""
+    """The program on a list of outcomes, dense, by hand; minimized."""
 
     def __init__(self, case, outcomes):
         self.case = case
@@ -282,7 +282,7 @@ class Matrices:
                 self.add({c: -e for c, e in entries.items()}, -low)
 
     def cost(self, weights):
-        """The cost row of weighted outcomes, in the sense of minimising, and constant."""
+        """The cost row of weighted outcomes, in the sense of minimizing, and constant."""
         case, row, constant = self.case, np.zeros(self.size), 0.0
         row[: self.n1] = np.array(case.first_cost)
         for k, (weight, omega) in enumerate(zip(weights, self.outcomes, strict=True)):
@@ -315,7 +315,7 @@ class Matrices:
             (low, np.floor(high + 1e-9)) if whole else (low, high)
             for (low, high), whole in zip(self.bounds, integrality, strict=True)
         ]
-        result = self.minimise(row, bounds, integrality)
+        result = self.minimize(row, bounds, integrality)
         if integrality.any():
             # scipy takes 1e-6 off a whole number for one: fix them and solve again.
             whole = np.round(result.x)
@@ -323,10 +323,10 @@ class Matrices:
                 (whole[j], whole[j]) if integrality[j] else bound
                 for j, bound in enumerate(bounds)
             ]
-            result = self.minimise(row, bounds, None)
+            result = self.minimize(row, bounds, None)
         return self.case.sense * (result.fun + constant), result.x[: self.n1]
 
-    def minimise(self, row, bounds, integrality):
+    def minimize(self, row, bounds, integrality):
         """Call scipy, as tight as it goes."""
         tight = {
             "primal_feasibility_tolerance": 1e-9,

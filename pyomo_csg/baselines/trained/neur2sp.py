@@ -14,8 +14,13 @@ from pyomo.core.base.block import BlockData
 from torch import Tensor, nn
 
 from pyomo_csg.baselines.base import Baseline
-from pyomo_csg.baselines.trained.network_training import Call, Features, Training
-from pyomo_csg.baselines.trained.recourse_samples import RecourseSamples, Sampler
+from pyomo_csg.baselines.trained.network_training import (
+    Call,
+    Features,
+    RecourseSamples,
+    Sampler,
+    Training,
+)
 from pyomo_csg.decisions.decider import PerContext
 from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.networks.domains import standard_spread
@@ -29,14 +34,7 @@ from pyomo_csg.transform.recourse_copy import RecourseRemoval
 
 @dataclass(frozen=True, eq=False)
 class ReluLayer:
-    """A cost of decisions: constant + outputs @ max(0, inputs @ y + bias).
-
-    Attributes
-    ----------
-    inputs : array (H, s)
-    outputs : array (H,)
-    constant : float
-    """
+    """A cost of decisions: constant + outputs (H,) @ max(0, inputs (H, s) @ y + bias)."""
 
     inputs: np.ndarray
     outputs: np.ndarray
@@ -51,23 +49,15 @@ class ReluLayer:
 def embed(
     two_stage: TwoStageModel, layer: ReluLayer, lower: np.ndarray, upper: np.ndarray
 ) -> BlockData:
-    """Return the model with h(y) and first-stage constraints whose recourse is a network.
+    """Return a copy of the model with its recourse replaced by a network.
 
-    It is annotated: the first stage is as it was, the uncertain numbers are the layer's
-    biases, and so an oracle solves it for one set of biases as for one scenario. In a
-    unit that adds to the cost nothing holds the maximum down but the cost; the others
-    have a binary variable each, and constraints whose constants follow from the bounds.
-
-    Parameters
-    ----------
-    two_stage : TwoStageModel
-        It stays as it is.
-    layer : ReluLayer
-        The expected recourse cost, lower being better whatever the model's sense.
-    lower, upper : array (s,)
-        Finite bounds of the decision, which hold beside those of the variables.
+    The uncertain parameters are the layer's biases, so an oracle solves the model for one
+    set of biases as for one scenario. A unit whose output raises the cost needs no upper
+    bound, because minimization keeps it down. Each other unit has a binary variable and
+    big-M constraints from the finite bounds (s,) of the decision. Lower costs of the layer
+    are better, also if the model is maximized.
     """
-    two_stage = two_stage.copied()
+    two_stage = two_stage.copy()
     removal = RecourseRemoval(two_stage)
     model, variables = two_stage.model, two_stage.first_stage_variables
     network = pyo.Block()
@@ -112,7 +102,7 @@ def _fill(
 def _ends(
     weights: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[float, float]:
-    """Return the least and the most of weights @ y between bounds."""
+    """Return the minimum and the maximum of weights @ y between bounds."""
     low, high = weights * lower, weights * upper
     return float(np.minimum(low, high).sum()), float(np.maximum(low, high).sum())
 
@@ -121,20 +111,11 @@ _CODE = (64,)
 
 
 class RecourseNet(nn.Module):
-    """The expected recourse cost of a decision in a context.
+    """The expected recourse cost of a decision, given context features.
 
-    One ReLU layer reads the decision; its biases are a network's code of the context.
-    Decisions and costs are standardised within.
-
-    Parameters
-    ----------
-    features : int
-        How many numbers a context has.
-    hidden : int
-        Units of the layer that reads the decision.
-    decisions : array (m, s)
-    costs : array (m,)
-        What is to be learned, and gives the scale.
+    The decision goes through one ReLU layer of ``hidden`` units. Its biases are an encoding
+    of the context by another network. The labels, ``decisions`` (m, s) and ``costs`` (m,),
+    set the scales of inputs and output.
     """
 
     center: Tensor
@@ -165,7 +146,7 @@ class RecourseNet(nn.Module):
         return self.cost_center + self.cost_spread * self.outputs(units)[..., 0]
 
     def layer(self) -> ReluLayer:
-        """Return the part that reads decisions, in their own units."""
+        """Return the layer for the decision, in the decision's own units."""
         weights, outputs, bias = (
             part.detach().numpy()
             for part in (self.inputs.weight, self.outputs.weight[0], self.outputs.bias)
@@ -188,9 +169,9 @@ class Neur2SP(Baseline):
     """A network for the expected recourse, embedded in the first stage.
 
     Patel, Dumouchelle, Khalil and Bodur (2022), Neur2SP: neural two-stage stochastic
-    programming. A decision minimises h(y) plus what a ReLU network says of y and the
-    context, subject to the first-stage constraints: a small mixed-integer program. It
-    has no scenarios.
+    programming. A decision minimizes the first-stage cost plus a ReLU network's
+    prediction of the recourse cost, subject to the first-stage constraints. This is a
+    small mixed-integer program. There are no scenarios.
 
     Parameters
     ----------
@@ -199,19 +180,20 @@ class Neur2SP(Baseline):
     hidden : int
         Units of the layer that becomes part of the program.
     labels : int
-        How many pairs of a context and a decision to learn from.
+        Number of pairs of context and decision to learn from.
     outcomes : int
-        How many outcomes a label is the mean over: so many recourse programs it takes.
-        With integer recourse, which is slow, take fewer of both.
+        Number of outcomes that a label averages over, one recourse program each. Use
+        fewer outcomes and labels if the recourse has integers, which is slow.
     decisions : int
-        How many programs, on a few outcomes of the history each, give the decisions that
-        others are sampled around.
+        Number of programs on a few outcomes of the history. Decisions are sampled
+        around their solutions.
     epochs : int
         Passes over the labels.
     progress : bool
-        Whether to draw bars.
+        Whether to show progress bars.
     **settings
-        ``solver``, ``options``, ``workers`` and ``executor`` of the oracle.
+        ``solver``, ``options``, ``workers`` and ``executor``, as in
+        :class:`pyomo_csg.Oracle`.
 
     Attributes
     ----------
@@ -219,13 +201,12 @@ class Neur2SP(Baseline):
 
     Notes
     -----
-    Theirs encodes a set of scenarios. Here the context is encoded, and stands for the
-    outcomes that a forest finds likely after it; these make the labels. As with theirs,
-    the encoder stays out of the program, and the model is to have recourse to every
-    outcome. Decisions are kept within the range, variable by variable, of those that are
-    optimal for some outcomes: beyond it the network knows little, and a variable may have
-    no bounds of its own. Contexts that are panels are told by each number's mean, spread
-    and last value.
+    The paper encodes a set of scenarios. Here the context is encoded instead, and labels
+    are averages over outcomes drawn by a forest's weights for it. As in the paper, the
+    encoder is not part of the program, and the model must have recourse to every outcome.
+    Each variable is limited to the range of decisions that are optimal for some outcomes:
+    the network has few labels beyond it, and a variable may have no bounds of its own. A
+    panel's features are the mean, standard deviation and last value of each column.
 
     Examples
     --------
@@ -269,12 +250,14 @@ class Neur2SP(Baseline):
         with reproducible_torch():
             sampler = Sampler(self.oracle, self.history, decisions, self.seed)
             bounds = sampler.bounds
-            # What no solver takes is to be told now, not after the training.
+            # Embed a trivial layer: a model that cannot be embedded fails before training.
             nothing = ReluLayer(np.zeros((1, len(bounds[0]))), -np.ones(1), 0.0)
             self.oracle.on(embed(self.two_stage, nothing, *bounds))
             samples = sampler.draw(labels, outcomes, progress)
-            self.network = self._trained(samples, hidden, epochs, progress)
+            self.network = self._train(samples, hidden, epochs, progress)
         self._program = embed(self.two_stage, self.network.layer(), *bounds)
+
+    takes_known = False  # the network has learned the recourse of one program
 
     @cached_property
     def embedded(self) -> Oracle:
@@ -288,12 +271,12 @@ class Neur2SP(Baseline):
         self, contexts: np.ndarray
     ) -> tuple[PerContext, PerContext]:
         raise CsgError(
-            "Neur2SP has no scenarios, and no weights: a network stands for the recourse. "
+            "Neur2SP has no scenarios and no weights: a network predicts the recourse cost. "
             "Call decide"
         )
 
     def _solve_contexts(
-        self, contexts: np.ndarray, **how: Any
+        self, contexts: np.ndarray, *, known: Any = None, **how: Any
     ) -> tuple[Solution, PerContext, PerContext]:
         biases = self.network.biases(self._features(contexts))
         solution = self.embedded.solve(biases[:, None], **how)
@@ -304,10 +287,10 @@ class Neur2SP(Baseline):
         vars(self).pop("embedded", None)  # its executor may not be pickled
         return super().__getstate__()
 
-    def _trained(
+    def _train(
         self, samples: RecourseSamples, hidden: int, epochs: int, progress: bool
     ) -> RecourseNet:
-        """Return the network that squared errors like best."""
+        """Return the network trained by least squares."""
         rng = np.random.default_rng(self.seed)
         ys, costs = samples.decisions, samples.costs
         with torch_seed(rng):

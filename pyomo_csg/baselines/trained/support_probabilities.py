@@ -23,23 +23,15 @@ from pyomo_csg.solve import Oracle
 from pyomo_csg.stages.inputs import count_axes, scenario_array
 from pyomo_csg.validation import is_whole
 
-_SAME = 9  # digits after the point that tell decisions apart, in their own spread
+_SAME = 9  # decimals, in standard deviations, to which two decisions are equal
 
 
 class SmoothDecision:
-    """Takes each of some decisions with a chance that falls with its expected cost.
+    """A mixture of J decisions: the lower a decision's expected cost, the larger its share.
 
-    It is what minimises, over all mixtures of these decisions, the expected cost less
-    temperature times entropy.
-
-    Parameters
-    ----------
-    on_support : array (J, S)
-        What each decision costs at each point of the support.
-    on_history : array (J, n)
-        What it costs under each outcome of the history.
-    temperature : float
-        In the units of costs. Near 0 the best of the decisions is all but certain.
+    The shares minimize the expected cost minus temperature times entropy; near temperature
+    0, nearly all weight is on the best decision. Costs are given at the points of the
+    support (J, S) and under the outcomes of the history (J, n).
     """
 
     def __init__(
@@ -48,30 +40,20 @@ class SmoothDecision:
         self._energies = torch.as_tensor(on_support.T / temperature)
         self._on_history = torch.as_tensor(on_history.T)
 
-    def chances(self, probabilities: Tensor) -> Tensor:
-        """Return the chances (..., J) of the decisions, of probabilities (..., S)."""
+    def shares(self, probabilities: Tensor) -> Tensor:
+        """Return the decisions' shares (..., J) for probabilities (..., S)."""
         return torch.softmax(-(probabilities @ self._energies), dim=-1)
 
     def costs(self, probabilities: Tensor, rows: Tensor) -> Tensor:
         """Return the mean costs (...) under the outcomes of rows (...)."""
-        return (self.chances(probabilities) * self._on_history[rows]).sum(-1)
+        return (self.shares(probabilities) * self._on_history[rows]).sum(-1)
 
 
 class KnownDecisions:
-    """Decisions that are optimal for some probabilities, and what they cost.
+    """Decisions (J, s) that are optimal for some probabilities of the support, with costs.
 
-    Parameters
-    ----------
-    oracle : Oracle
-    support : array (S, p)
-    outcomes : array (n, p)
-        Of the history.
-
-    Attributes
-    ----------
-    decisions : array (J, s)
-    costs : array (J, S + n)
-        At the points of the support, then under the outcomes.
+    ``costs`` (J, S + n) are those at the points of the support, then those under the
+    outcomes of the history.
     """
 
     def __init__(self, oracle: Oracle, support: np.ndarray, outcomes: np.ndarray):
@@ -82,9 +64,9 @@ class KnownDecisions:
         self.costs = np.zeros((0, len(self._outcomes)))
 
     def add(self, probabilities: np.ndarray) -> None:
-        """Solve for probabilities (m, S) and keep the decisions that are new.
+        """Solve for probabilities (m, S) and add the decisions that are new.
 
-        Those that some outcome leaves without recourse are not kept.
+        Decisions without recourse to some outcome are left out.
         """
         how: Any = {"on_error": "record", "progress": False}
         points = np.broadcast_to(
@@ -99,9 +81,9 @@ class KnownDecisions:
                 np.tile(self._outcomes, (len(new), 1)),
                 **how,
             ).reshape(-1, count)
-            answered = np.isfinite(costs).all(axis=1)
-            self.decisions = np.vstack([self.decisions, new[answered]])
-            self.costs = np.vstack([self.costs, costs[answered]])
+            feasible = np.isfinite(costs).all(axis=1)
+            self.decisions = np.vstack([self.decisions, new[feasible]])
+            self.costs = np.vstack([self.costs, costs[feasible]])
         if not len(self.decisions):
             found_none = (
                 f"none of {len(probabilities)} decisions on the support has recourse to "
@@ -110,21 +92,21 @@ class KnownDecisions:
             raise DataError("Cannot train through the decision", [found_none])
 
     def smooth(self, smoothing: float) -> SmoothDecision:
-        """Return the stand-in at a temperature in units of :meth:`spread`."""
+        """Return the smooth decision at a temperature in units of :meth:`spread`."""
         points = len(self._support)
         on_support, on_history = self.costs[:, :points], self.costs[:, points:]
         return SmoothDecision(on_support, on_history, smoothing * self.spread())
 
     def spread(self) -> float:
-        """Return the costs' standard deviation between decisions, a mean over outcomes.
+        """Return the standard deviation of costs between decisions, averaged over outcomes.
 
-        1 where all decisions cost the same.
+        It is 1 if all decisions cost the same.
         """
         spread = float(self.costs[:, len(self._support) :].std(axis=0).mean())
         return spread if spread > 1e-12 * np.abs(self.costs).max() else 1.0
 
     def _new(self, decisions: np.ndarray) -> np.ndarray:
-        """Return those, each once, that are not known yet."""
+        """Return the decisions that are not known yet, without duplicates."""
         both = np.vstack([self.decisions, decisions])
         size = np.abs(both).max(axis=0, initial=0.0)
         rounded = np.round(both / np.where(size > 0, size, 1.0), _SAME)
@@ -141,34 +123,35 @@ class SupportProbabilities(Baseline):
     """Probabilities of a fixed support, by a network trained through the decision.
 
     Grigas, Qi and Shen (2021), Integrated conditional estimation-optimization. A softmax
-    network takes a context to probabilities of points that stay where they are; the model
-    is solved on all points with these weights. The network starts at the most likely
-    probabilities and is then trained on what decisions cost.
+    network predicts the probabilities of fixed points from the context, and the model is
+    solved on these points with the probabilities as weights. The network is first fitted
+    by maximum likelihood and then trained on the costs of decisions.
 
     Parameters
     ----------
     model, data, context, seed
         As in :class:`Baseline`.
     support : int, array (S, p) or DataFrame, optional
-        The points; or how many: the centers of clusters of the history's outcomes. None
-        takes all outcomes.
+        The points, or their number: then they are cluster centers of the history's
+        outcomes. None: all outcomes of the history.
     decisions : int
-        How many probabilities are drawn from all there may be, and in every round from
-        those of the history's contexts, to solve the model for.
+        Number of programs solved before the first round, for random probabilities, and
+        in each round, for the network's probabilities.
     rounds : int
-        How often the network is trained on costs, each time with the decisions that it
-        then makes beside those known already.
+        Number of rounds of training on costs. Each round adds the decisions that the
+        network makes at its start.
     smoothing : float
         The temperature of the first round, in standard deviations of the costs between
-        decisions; it is halved every round.
+        decisions. It is halved in every round.
     hidden : tuple of int
         Units of the network's layers.
     epochs : int
-        Passes over the history of each training.
+        Passes over the history in each training.
     progress : bool
-        Whether to draw bars.
+        Whether to show progress bars.
     **settings
-        ``solver``, ``options``, ``workers`` and ``executor`` of the oracle.
+        ``solver``, ``options``, ``workers`` and ``executor``, as in
+        :class:`pyomo_csg.Oracle`.
 
     Attributes
     ----------
@@ -176,14 +159,14 @@ class SupportProbabilities(Baseline):
 
     Notes
     -----
-    The optimal decision of a linear program does not move with the probabilities: it
-    jumps. Theirs is approximated by a smooth function fitted to decisions at sampled
-    probabilities, and the cost is differentiated in the decision. Ours, made of such
-    samples as well, is the mixture of the sampled decisions that is best but for an
-    entropy, charged with the mean of their exact costs: it serves with integers, too, and
-    never leaves the feasible decisions. It cannot find a decision that no sample has;
-    hence the rounds. Contexts that are panels are told by each number's mean, spread and
-    last value.
+    The optimal decision of a linear program is a step function of the probabilities, so
+    its derivative is zero almost everywhere. The paper approximates it by a smooth
+    function fitted to decisions at sampled probabilities, and differentiates the cost in
+    the decision. Here the smooth decision is a mixture of sampled decisions, regularized
+    by entropy, and its cost is the mean of their exact costs. This also works with
+    integers, and every sampled decision is feasible. A mixture cannot contain a decision
+    that was not sampled, so each round adds new ones. A panel's features are the mean,
+    standard deviation and last value of each column.
 
     Examples
     --------
@@ -197,6 +180,8 @@ class SupportProbabilities(Baseline):
     """
 
     name = "probabilities on a support"
+
+    takes_known = False  # decisions are shared between contexts
 
     def __init__(
         self,
@@ -234,9 +219,11 @@ class SupportProbabilities(Baseline):
                 self._network: nn.Module = mlp(layers)
             schedule = Schedule(epochs, _BATCH, _RATE)
             train = Training(len(self.history), schedule, rng, TrainingLog(progress))
-            self._network = train("likelihood", self._network, self._surprise())
+            self._network = train(
+                "likelihood", self._network, self._negative_log_likelihood()
+            )
             known = KnownDecisions(self.oracle, self.support, self.history.outcomes)
-            known.add(anywhere(len(self.support), decisions, rng))
+            known.add(random_probabilities(len(self.support), decisions, rng))
             for number in range(1, rounds + 1):
                 some = rng.permutation(len(self.history))[:decisions]
                 known.add(self._probabilities(self.history.contexts[some]))
@@ -264,8 +251,8 @@ class SupportProbabilities(Baseline):
         points, _ = kmeans(outcomes, None, count, self.seed, standard_spread(outcomes))
         return points
 
-    def _surprise(self) -> Loss:
-        """Return the loss whose least is at the most likely probabilities."""
+    def _negative_log_likelihood(self) -> Loss:
+        """Return the negative log-likelihood of the probabilities."""
         inputs = torch.as_tensor(self._features(self.history.contexts))
         unit = standard_spread(self.history.outcomes)
         nearest = torch.as_tensor(
@@ -276,7 +263,7 @@ class SupportProbabilities(Baseline):
         )
 
     def _cost(self, known: KnownDecisions, smoothing: float) -> Loss:
-        """Return the loss that is the mean cost of smooth decisions."""
+        """Return the mean cost of smooth decisions, as a loss."""
         inputs = torch.as_tensor(self._features(self.history.contexts))
         smooth, unit = known.smooth(smoothing), known.spread()
 
@@ -287,12 +274,14 @@ class SupportProbabilities(Baseline):
         return loss
 
 
-def anywhere(points: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Return probabilities (count, points): of a few points some, of about all others."""
+def random_probabilities(
+    points: int, count: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return probabilities (count, points), some sparse and some nearly uniform."""
     concentrations = np.exp(rng.uniform(-np.log(points), 0.0, count))
     return np.stack([rng.dirichlet(np.full(points, c)) for c in concentrations])
 
 
 def _are_units(hidden: Any) -> bool:
-    listed = isinstance(hidden, tuple | list)
-    return listed and all(is_whole(units) and units > 0 for units in hidden)
+    is_list = isinstance(hidden, tuple | list)
+    return is_list and all(is_whole(units) and units > 0 for units in hidden)

@@ -17,15 +17,9 @@ from pyomo_csg.learn.networks.task_nets import BoundedLinear, OmegaHead, TaskNet
 class LinearClass:
     """The bounded linear task mappings that contain a Task-Net (Definition 2).
 
-    Attributes
-    ----------
-    scenarios, numbers : int
-        K and p.
-    bound : float
-        On the Frobenius norm of each scenario's weights: 1 in the paper.
-    slope : array (p,)
-        L_rho: the largest derivative of each output with respect to its raw value.
-    network : TaskNet
+    ``bound`` limits the Frobenius norm of each scenario's weights; it is 1 in the paper.
+    ``slope`` (p,) is L_rho, the largest derivative of each output with respect to its raw
+    value.
     """
 
     scenarios: int

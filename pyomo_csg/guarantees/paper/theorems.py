@@ -31,7 +31,7 @@ from pyomo_csg.guarantees.paper.constants import (
     right_hand_side_model,
 )
 from pyomo_csg.learn.distributions.distances import KERNELS, mmd_loss
-from pyomo_csg.learn.history import History
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.validation import Problems
 
 _SUBJECT = "There is no bound"
@@ -240,7 +240,7 @@ def approximate_bound(
     of nets with at most its layer norms, as if these had been fixed beforehand.
     """
     setting = _LinearSetting(policy, data, support, radius, delta)
-    net = policy.learned.summary.get("trust")
+    net = policy.learned.summary.get("loss_net_errors")
     if net is None:
         found = f"method {policy.method!r} trains none; fit by 'static' or 'dynamic'"
         raise DataError("The policy has no Loss-Net", [found])

@@ -20,7 +20,7 @@ from pyomo_csg.learn.candidates.fold_distributions import (
     ForecastHead,
 )
 from pyomo_csg.learn.candidates.starting_points import atom_costs
-from pyomo_csg.learn.candidates.untrained import frame_of
+from pyomo_csg.learn.candidates.untrained import task_frame
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
 from pyomo_csg.learn.distributions.reduction import reduce
@@ -68,13 +68,16 @@ class AtomTraining:
         heads = self._distributions.heads(name)
         starts = [
             (body, fold)
-            for fold, head in enumerate(heads)
+            for fold, head in enumerate(
+                self._task.log.each("starts of atoms", heads, "fold")
+            )
             for body in self._starts(fold, head, samplers[fold])
         ]
-        trained = self._trained("atoms", starts, heads, samplers)
+        trained = self._train_bodies("atoms", starts, heads, samplers)
         tried = [*zip(trained, [fold for _, fold in starts], strict=True), *starts]
         fits = []
-        for fold, head in enumerate(heads):
+        compared = self._task.log.each("compare starts of atoms", heads, "fold")
+        for fold, head in enumerate(compared):
             mine = [NetworkFit(body, head) for body, its in tried if its == fold]
             number = best_fit(
                 self._task,
@@ -158,7 +161,7 @@ class AtomTraining:
         """How many starts there are of either kind: few programs allow for one."""
         return _STARTS_EACH if self._plan.programs >= _MANY_PROGRAMS else 1
 
-    def _trained(
+    def _train_bodies(
         self,
         stage: str,
         starts: Sequence[tuple[nn.Module, int]],
@@ -225,7 +228,7 @@ class _AtomFit(NetworkFit):
             _distribution(self.head),
             free[:, :-1],
             _softmax(free[:, -1]),
-            frame_of(task),
+            task_frame(task),
         )
 
     def scenarios(
@@ -251,7 +254,7 @@ class _NetworksFit:
         ]
         first: Any = self._bodies[0]
         return ForecastNetworkGenerator(
-            _distribution(self._head), first.settings, arrays, frame_of(task)
+            _distribution(self._head), first.settings, arrays, task_frame(task)
         )
 
     def scenarios(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from torch import nn
 from pyomo_csg.learn.candidates.atoms import AtomTraining
 from pyomo_csg.learn.candidates.fits import (
     Candidate,
-    NetworkFit,
+    Fit,
     loss_net_candidates,
     network_candidate,
 )
@@ -22,10 +20,7 @@ from pyomo_csg.learn.candidates.fold_distributions import (
     FoldForecasts,
 )
 from pyomo_csg.learn.candidates.integer_training import IntegerTraining
-from pyomo_csg.learn.candidates.starting_points import (
-    starting_atoms,
-    starting_constants,
-)
+from pyomo_csg.learn.candidates.several_starts import StartsTraining
 from pyomo_csg.learn.candidates.untrained import (
     SAMPLE_AVERAGE,
     reduced_name,
@@ -35,7 +30,6 @@ from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.location_scale import scaled_residuals
 from pyomo_csg.learn.distributions.samplers import (
     ObservedSampler,
-    PooledSampler,
     ResidualSampler,
     Sampler,
 )
@@ -50,25 +44,15 @@ from pyomo_csg.learn.methods.static import (
 )
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.selection.folds import Folds
-from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
-from pyomo_csg.learn.selection.scoring import Scoreboard, best_fit
+from pyomo_csg.learn.selection.plan import FEW_ROWS, Plan
+from pyomo_csg.learn.selection.scoring import Scoreboard
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, sampled_rows
+from pyomo_csg.learn.trainer import sampled_rows
 
-_ATOM_RATE = 5e-2
-_CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS = 100, 5, 48
-_ATOM_STEPS, _ATOM_BATCH = 800, 10
-_ATOM_DRAWS = 256  # residuals, of which few may be in the tail that matters
 _FAR_FROM_MMD, _NEAR_MMD = 0.03, 0.2
 _LEADERS = 3
-
-
-@dataclass(frozen=True, eq=False)
-class _Start:
-    """A constant body to train on one fold."""
-
-    body: nn.Module
-    fold: int
+_USERS_ATOMS = "location-scale, MMD"
+_LOSS_NETS = tuple(f"Loss-Net {factor:g}" for factor in GRID)
 
 
 class Candidates:
@@ -76,7 +60,8 @@ class Candidates:
 
     ``kind`` is the body that reads contexts, and ``head`` the user's location and scale,
     if any. ``board`` has the mean costs of the candidates so far: training follows the
-    distribution whose decisions cost least.
+    distribution whose decisions cost least. A candidate is fitted once, however many others
+    start from it.
     """
 
     board: Scoreboard | None = None
@@ -94,6 +79,9 @@ class Candidates:
         self._kind, self._head = kind, head
         self.distributions = FoldDistributions(task, folds, plan.kinds)
         self._forecasts = FoldForecasts(task, folds, head)
+        self._starts = StartsTraining(task, folds, plan, kind)
+        self._fitted: dict[str, Candidate] = {}
+        self._leaders: dict[tuple[str, ...], str] = {}
 
     def each(self, chooses_network: bool = True) -> Iterator[Candidate]:
         """Yield every candidate once it is fitted; the first ones solve no programs.
@@ -103,53 +91,100 @@ class Candidates:
         if self._head is not None:
             yield from self._with_users_head()
             return
-        distributions = self.distributions
         self.has_distributions = chooses_network
-        if not chooses_network:
-            distributions = FoldDistributions(self._task, self._folds, ("empirical",))
-        yield from untrained_candidates(self._task, distributions)
-        yield (mmd := self.mmd())
+        yield from self._untrained()
+        yield self._trained_candidate("mmd")
         if not self._plan.has_gradient:
             if self._plan.labels:
-                yield from self._on_loss_nets(mmd)
+                yield from map(self._trained_candidate, _LOSS_NETS)
         elif self._plan.programs:
-            yield from self._on_decision_costs(mmd, chooses_network)
+            yield from self._on_decision_costs(chooses_network)
+
+    def fit_to_all_rows(self, name: str) -> Fit:
+        """Return a candidate's fit to all rows, once the folds without it were compared."""
+        task, everything = self._task.stored_within("all rows"), self._folds.all_rows
+        other = Candidates(task, everything, self._plan, self._kind, self._head)
+        other.has_distributions, other._leaders = self.has_distributions, self._leaders
+        if name in self._fitted:
+            return other._trained_candidate(name).fits[-1]
+        return next(one for one in other._untrained() if one.name == name).fits[-1]
+
+    def _untrained(self) -> Iterator[Candidate]:
+        found = self.distributions
+        if not self.has_distributions:
+            found = FoldDistributions(self._task, self._folds, ("empirical",))
+        return untrained_candidates(self._task, found)
 
     def _with_users_head(self) -> Iterator[Candidate]:
-        heads = self._forecasts.heads
-        yield (atoms := self._mmd_atoms("location-scale, MMD", heads))
+        yield self._trained_candidate(_USERS_ATOMS)
         if self._plan.has_gradient and self._plan.programs:
-            yield self._location_scale()
+            yield self._trained_candidate("location-scale")
         elif self._plan.labels and not self._plan.has_gradient:
-            yield from self._on_loss_nets(atoms)
+            yield from map(self._trained_candidate, _LOSS_NETS)
 
-    def _on_decision_costs(
-        self, mmd: Candidate, chooses_network: bool
-    ) -> Iterator[Candidate]:
+    def _on_decision_costs(self, chooses_network: bool) -> Iterator[Candidate]:
         """Yield the candidates that are trained on the costs of their decisions."""
         if self._task.history.has_panels:
-            yield self.constant()
-            yield self._location_scale()
+            yield self._trained_candidate("location-scale")
+            yield self._trained_candidate("constant")
             return
+        has_integers = self._task.has_integers
         if chooses_network and self.distributions.residual_names:
-            atoms = AtomTraining(
-                self._task, self._folds, self._plan, self.distributions
-            )
-            yield (found := atoms.train(self._best_residuals(), self._sampled()))
-            if not self._task.has_integers:
-                yield atoms.train_networks(found, self._sampled())
-        if self._task.has_integers:
-            training = IntegerTraining(
-                self._task, self._folds, self._plan, self._kind, self._sampled()
-            )
-            yield training.train(mmd)
+            yield self._trained_candidate("trained atoms")
+            if not has_integers:
+                yield self._trained_candidate("networks on atoms")
+        if chooses_network and len(self._task.history) < FEW_ROWS:
             return
-        observed = [ObservedSampler(self._task.history.outcomes)] * len(self._folds)
-        yield self._direct("direct", mmd.bodies, self._sampled(), _FAR_FROM_MMD)
+        yield self._trained_candidate("direct")
+        if has_integers:
+            return
         if not chooses_network or self._leads("mmd", "direct"):
-            yield self._direct("direct, near mmd", mmd.bodies, observed, _NEAR_MMD)
+            yield self._trained_candidate("direct, near mmd")
         if not chooses_network or self._leads(SAMPLE_AVERAGE):
-            yield self.constant()
+            yield self._trained_candidate("constant")
+
+    def _trained_candidate(self, name: str) -> Candidate:
+        """Return a trained candidate by its name, with all that it starts from."""
+        if name not in self._fitted:
+            self._fitted |= {one.name: one for one in self._train(name)}
+        return self._fitted[name]
+
+    def _train(self, name: str) -> Sequence[Candidate]:
+        match name:
+            case "mmd":
+                return [self.mmd()]
+            case "trained atoms":
+                return [
+                    self._atoms.train(self._best_residuals(), self._outcome_samplers())
+                ]
+            case "networks on atoms":
+                atoms = self._trained_candidate("trained atoms")
+                return [self._atoms.train_networks(atoms, self._outcome_samplers())]
+            case "direct" if self._task.has_integers:
+                return [self._integers.train(lambda: self._trained_candidate("mmd"))]
+            case "direct":
+                return [self._direct(name, self._outcome_samplers(), _FAR_FROM_MMD)]
+            case "direct, near mmd":
+                observed = ObservedSampler(self._task.history.outcomes)
+                return [self._direct(name, [observed] * len(self._folds), _NEAR_MMD)]
+            case "constant":
+                return [self._starts.constant()]
+            case "location-scale":
+                return [self._starts.location_scale(self._forecasts)]
+            case _ if name == _USERS_ATOMS:
+                return [self._mmd_atoms(name, self._forecasts.heads)]
+        start = "mmd" if self._head is None else _USERS_ATOMS
+        return self._on_loss_nets(self._trained_candidate(start))
+
+    @property
+    def _atoms(self) -> AtomTraining:
+        return AtomTraining(self._task, self._folds, self._plan, self.distributions)
+
+    @property
+    def _integers(self) -> IntegerTraining:
+        return IntegerTraining(
+            self._task, self._folds, self._plan, self._kind, self._outcome_samplers()
+        )
 
     def _leads(self, *names: str) -> bool:
         """Whether one of these is among the best three candidates so far."""
@@ -184,96 +219,6 @@ class Candidates:
         heads = [self._task.head] * len(self._folds)
         return network_candidate("mmd", self._train_mmd("mmd", bodies), heads)
 
-    def constant(self) -> Candidate:
-        """The same scenarios for every context, trained on the task loss."""
-        task, outcomes = self._task, self._task.history.outcomes
-        pools = [PooledSampler(outcomes, rows) for rows in self._folds.rows]
-        heads = [task.head] * len(self._folds)
-        starts = [
-            _Start(body, fold)
-            for fold, rows in enumerate(self._folds.rows)
-            for body in starting_constants(
-                task, rows, task.config.starts, self._plan.sets
-            )
-        ]
-        length = _CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS
-        return self._best_starts("constant", starts, pools, heads, *length)
-
-    @cached_property
-    def _best_distribution(self) -> str:
-        """The distribution whose reduction decides best; the last one without scores."""
-        return self._best_of(self.distributions.names)
-
-    def _best_residuals(self) -> str:
-        """The best of the distributions that forecast."""
-        return self._best_of(self.distributions.residual_names)
-
-    def _best_of(self, names: Sequence[str]) -> str:
-        found = self.distributions.by_fold[0]
-        if self.board is None or not self.has_distributions:
-            return names[-1]
-        means = self.board.means
-        return min(names, key=lambda name: means.get(reduced_name(found[name]), np.inf))
-
-    def _sampled(self) -> list[Sampler]:
-        """Return what decisions are evaluated on in training, for each fold."""
-        return [*self.distributions.samplers(self._best_distribution)]
-
-    def _direct(
-        self,
-        name: str,
-        bodies: Sequence[nn.Module],
-        samplers: Sequence[Sampler],
-        regularization: float,
-    ) -> Candidate:
-        """Networks trained on the task loss plus a little of the MMD loss.
-
-        Without the MMD loss, networks may stall where all contexts have one decision,
-        since the gradient is zero there.
-        """
-        config, folds = self._task.config, self._folds
-        rows = sampled_rows(
-            folds.rows, self._plan.programs, config.task_epochs, self._task.rng(name)
-        )
-        trained = self._train_direct(
-            name,
-            bodies,
-            rows,
-            samplers,
-            regularization=regularization,
-            draws=self._plan.draws,
-        )
-        return network_candidate(name, trained, [self._task.head] * len(folds))
-
-    def _train_direct(
-        self,
-        stage: str,
-        bodies: Sequence[nn.Module],
-        rows: Sequence[np.ndarray],
-        samplers: Sequence[Sampler],
-        schedule: Schedule | None = None,
-        **options: Any,
-    ) -> list[nn.Module]:
-        """Return bodies trained on the task loss; options are those of Direct."""
-
-        def train() -> list[nn.Module]:
-            direct = Direct(self._task, samplers, **options)
-            return direct.train(bodies, rows, stage, schedule)
-
-        return train_or_restore(self._task, stage, bodies, train)
-
-    def _location_scale(self) -> Candidate:
-        """Constant atoms in units of location and scale, on the task loss."""
-        starts, heads = [], self._forecasts.heads
-        samplers = self._forecasts.training_samplers()
-        for fold, rows in enumerate(self._folds.rows):
-            atoms = starting_atoms(
-                self._task, heads[fold], rows, samplers[fold], self._plan.sets
-            )
-            starts += [_Start(body, fold) for body in atoms]
-        length = _ATOM_STEPS, _ATOM_BATCH, _ATOM_DRAWS
-        return self._best_starts("location-scale", starts, samplers, heads, *length)
-
     def _mmd_atoms(self, name: str, heads: Sequence[Any]) -> Candidate:
         """Constant atoms in units of location and scale, on the MMD loss."""
         task, bodies = self._task, []
@@ -282,49 +227,59 @@ class Candidates:
             bodies.append(new_body(task, "constant", residuals, task.rng(f"{name} 0")))
         return network_candidate(name, self._train_mmd(name, bodies, heads[0]), heads)
 
-    def _best_starts(
+    def _best_residuals(self) -> str:
+        """The best of the distributions that forecast."""
+        return self._best_distribution(self.distributions.residual_names)
+
+    def _best_distribution(self, names: Sequence[str]) -> str:
+        """Return the distribution whose reduction decides best; the last without scores.
+
+        It stays the same for all candidates, and for the fit to all rows.
+        """
+        key = tuple(names)
+        if key not in self._leaders:
+            best = names[-1]
+            if self.board is not None and self.has_distributions:
+                found, means = self.distributions.by_fold[0], self.board.means
+                best = min(
+                    names,
+                    key=lambda name: means.get(reduced_name(found[name]), np.inf),
+                )
+            self._leaders[key] = best
+        return self._leaders[key]
+
+    def _outcome_samplers(self) -> list[Sampler]:
+        """Return what decisions are evaluated on in training, for each fold."""
+        best = self._best_distribution(self.distributions.names)
+        return [*self.distributions.samplers(best)]
+
+    def _direct(
         self,
         name: str,
-        starts: Sequence[_Start],
         samplers: Sequence[Sampler],
-        heads: Sequence[Any],
-        steps: int,
-        batch: int,
-        draws: int,
+        regularization: float,
     ) -> Candidate:
-        """Train constant bodies from several starts; keep the best of each fold."""
-        task, plan, bodies = self._task, self._plan, [start.body for start in starts]
-        rows = [self._folds.rows[start.fold] for start in starts]
-        programs = max(1, plan.programs // task.config.starts)
-        if steps * batch > programs:
-            steps, batch = steps_and_batch(programs, batch)
-        rows = sampled_rows(rows, steps * batch, 1, task.rng(f"{name} rows"))
-        schedule = Schedule.of_steps(steps, rows, batch, _ATOM_RATE, 0.0)
-        trained = self._train_direct(
-            f"{name} starts",
-            bodies,
-            rows,
-            [samplers[start.fold] for start in starts],
-            schedule,
-            heads=[heads[start.fold] for start in starts],
-            oracle=task.relaxed,
-            draws=draws,
+        """Networks trained by MMD, then on the task loss plus a little of the MMD loss.
+
+        Without the MMD loss, networks may stall where all contexts have one decision,
+        since the gradient is zero there.
+        """
+        task, draws, bodies = (
+            self._task,
+            self._plan.draws,
+            self._trained_candidate("mmd").bodies,
         )
-        # Training may end with a higher cost than its start, so both are compared.
-        tried = [
-            *(_Start(body, s.fold) for body, s in zip(trained, starts, strict=True)),
-            *starts,
-        ]
-        best = []
-        for fold, head in enumerate(heads):
-            fits = [NetworkFit(one.body, head) for one in tried if one.fold == fold]
-            rows_here, sampler = self._folds.rows[fold], samplers[fold]
-            number = best_fit(task, fits, rows_here, sampler, draws, plan.compared)
-            best.append(fits[number].body)
-        if task.has_integers:
-            training = IntegerTraining(task, self._folds, plan, self._kind, samplers)
-            best = training.polish(name, best, heads, _ATOM_RATE / 2, draws)
-        return network_candidate(name, best, heads)
+        epochs = task.config.task_epochs
+        rows = sampled_rows(
+            self._folds.rows, self._plan.programs, epochs, task.rng(name)
+        )
+
+        def train() -> list[nn.Module]:
+            direct = Direct(task, samplers, regularization=regularization, draws=draws)
+            return direct.train(bodies, rows, name)
+
+        trained = train_or_restore(task, name, bodies, train)
+        return network_candidate(name, trained, [task.head] * len(bodies))
 
     def _on_loss_nets(self, mmd: Candidate) -> list[Candidate]:
         """Networks trained on a Loss-Net, one candidate for each lambda of a grid."""
@@ -347,8 +302,7 @@ class Candidates:
                 kind=self._plan.loss_kind,
             )
             save_loss_net_fits(task, stage, fits, first_entry)
-        names = [f"Loss-Net {factor:g}" for factor in GRID]
-        return loss_net_candidates(names, fits, mmd.heads)
+        return loss_net_candidates(_LOSS_NETS, fits, mmd.heads)
 
     def _train_mmd(
         self, name: str, bodies: Sequence[nn.Module], head: Any = None

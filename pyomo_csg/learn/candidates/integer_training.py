@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +34,7 @@ class IntegerTraining:
     """Trains networks of an integer model on the costs of their decisions.
 
     Relaxed programs are fast and allow many steps. Then come a few steps on the integer
-    programs, as many as the plan allows.
+    programs, up to the number that the plan allows.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class IntegerTraining:
         self._task, self._folds, self._plan = task, folds, plan
         self._kind, self._samplers = kind, list(samplers)
 
-    def train(self, mmd: Candidate) -> Candidate:
+    def train(self, mmd: Callable[[], Candidate]) -> Candidate:
         """Return networks of one scenario on the task loss, then of K scenarios.
 
         Programs of one scenario are fast; the networks of K scenarios start from their
         result. One scenario has no weights to learn, and a user's module has a fixed
-        number of scenarios.
+        number of scenarios: these start from networks trained by MMD.
         """
-        task, count, larger = self._task, self._task.scenarios, self._augmented
+        task, count, larger = self._task, self._task.scenarios, self._on_augmented_rows
         rate, heads = task.config.task_rate / 2, [task.head] * len(self._folds)
         if count == 1 or isinstance(self._kind, nn.Module) or self._is_weighted:
-            bodies = larger._train_relaxed_first("direct", mmd.bodies, count == 1)
+            bodies = larger._train_relaxed_first("direct", mmd().bodies, count == 1)
             return network_candidate("direct", bodies, heads)
         one = IntegerTraining(
             task.with_scenarios(1), self._folds, self._plan, self._kind, self._samplers
@@ -88,7 +88,7 @@ class IntegerTraining:
         return self._task.config.weights == "learned"
 
     @cached_property
-    def _augmented(self) -> IntegerTraining:
+    def _on_augmented_rows(self) -> IntegerTraining:
         """The same on augmented rows, with samplers estimated fold by fold."""
         task, rows, forests = augment(self._task, self._folds.rows)
         folds = Folds(rows, self._folds.held_out)
@@ -137,7 +137,7 @@ class IntegerTraining:
         oracle: Oracle | None = None,
         **options: Any,
     ) -> list[nn.Module]:
-        """Return bodies trained on so many programs; options are those of Direct."""
+        """Return bodies trained on some number of programs; options are those of Direct."""
         if programs == 0:
             return list(bodies)
         task = self._task

@@ -26,7 +26,7 @@ SAMPLE_AVERAGE = "sample average"
 _MOST_POINTS = 2000  # reduced to K
 
 
-def frame_of(task: Task) -> Frame:
+def task_frame(task: Task) -> Frame:
     """Return the contexts and bounds that all generators of a task share."""
     return Frame(
         task.center,
@@ -52,19 +52,19 @@ def untrained_candidates(
     """Yield the distributions of all folds, each reduced to K scenarios."""
     for name in distributions.names:
         found = [fold[name] for fold in distributions.by_fold]
-        fits = [GeneratorFit(_reduced(task, one)) for one in found]
+        fits = [GeneratorFit(_reduce(task, one)) for one in found]
         yield Candidate(reduced_name(found[0]), fits)
 
 
 def sample_average(task: Task) -> Candidate:
     """Return the outcomes of all rows, reduced to K scenarios; it takes next to no time."""
     found = Empirical("empirical", task.history.outcomes)
-    return Candidate(SAMPLE_AVERAGE, [GeneratorFit(_reduced(task, found))])
+    return Candidate(SAMPLE_AVERAGE, [GeneratorFit(_reduce(task, found))])
 
 
-def _reduced(task: Task, distribution: ConditionalDistribution) -> ScenarioGenerator:
+def _reduce(task: Task, distribution: ConditionalDistribution) -> ScenarioGenerator:
     """Return a generator of K scenarios; what the context does not change is reduced once."""
-    frame = frame_of(task)
+    frame = task_frame(task)
     if isinstance(distribution, Residuals):
         atoms, weights = _few(task, distribution.residuals)
         return AtomGenerator(distribution, atoms, weights, frame)

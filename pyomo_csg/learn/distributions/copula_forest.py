@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.distributions.samplers import Forest
 from pyomo_csg.learn.task import Task
+from pyomo_csg.stages.inputs import valid_interval
 
 _LEAF = 10
 _LEAST = 3  # rows that cross-validated ridge regression needs
@@ -119,13 +120,17 @@ def augment(
     rng, history = task.rng("enlarged"), task.history
     added = [
         interpolate_contexts(
-            history.contexts[mine], _added_count(len(mine)), task.rng("between")
+            np.hstack([history.contexts[mine], history.known[mine]]),
+            _added_count(len(mine)),
+            task.rng("between"),
         )
         for mine in rows
     ]
     *ends, total = np.cumsum([len(some) for some in added])
     fresh = np.split(len(history) + np.arange(total), ends)
-    contexts = np.concatenate([history.contexts, *added])
+    width = history.contexts.shape[1]
+    known = _admitted(task, np.concatenate(added)[:, width:])
+    contexts = np.concatenate([history.contexts, *(one[:, :width] for one in added)])
     seed = int(rng.integers(2**31))
     forests = [
         CopulaForest(history.contexts[mine], history.outcomes[mine], contexts, seed)
@@ -135,8 +140,18 @@ def augment(
         forest.draw(mine, 1, rng)[:, 0]
         for forest, mine in zip(forests, fresh, strict=True)
     ]
-    larger = task.with_rows(contexts[len(history) :], np.concatenate(drawn))
+    larger = task.with_rows(contexts[len(history) :], np.concatenate(drawn), known)
     return larger, [np.concatenate(r) for r in zip(rows, fresh, strict=True)], forests
+
+
+def _admitted(task: Task, known: np.ndarray) -> np.ndarray:
+    """Return known numbers (n, r), moved to observed ones where a domain has gaps."""
+    for j, param in enumerate(task.oracle.two_stage.known_params):
+        if np.isnan(valid_interval(param.parent_component())[0]):
+            values = np.unique(task.history.known[:, j])
+            nearest = np.abs(known[:, j, None] - values).argmin(axis=1)
+            known[:, j] = values[nearest]
+    return known
 
 
 def _added_count(rows: int) -> int:

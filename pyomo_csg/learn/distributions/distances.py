@@ -194,7 +194,7 @@ def joint_mmd(
     -----
     Estimates are unbiased, so they may be negative.
     """
-    cases = _signed(scenarios, outcomes, weights)
+    cases = _signed_points(scenarios, outcomes, weights)
     if len(cases.atoms) < 2:
         raise DataError(_SUBJECT, ["there is 1 case; pass at least two"])
     chosen = resolve_kernel(kernel, cases.atoms.shape[2])
@@ -216,7 +216,7 @@ def kappa_distance(
         Scenarios (n, K, p), outcomes (n, p), and weights (n, K) unless they are equal.
     kernel : str or callable
     """
-    first, second = (_signed(*_padded(part)) for part in (one, other))
+    first, second = (_signed_points(*_with_weights(part)) for part in (one, other))
     if first.atoms.shape[2] != second.atoms.shape[2]:
         found = (
             f"outcomes have {first.atoms.shape[2]} and {second.atoms.shape[2]} columns"
@@ -261,7 +261,7 @@ class _Signed:
         return (both - alone) / (draws * (draws - 1)) - both / draws**2
 
 
-def _signed(scenarios: Any, outcomes: Any, weights: Any) -> _Signed:
+def _signed_points(scenarios: Any, outcomes: Any, weights: Any) -> _Signed:
     zetas = float_array("scenarios", scenarios, _SUBJECT)
     omegas = float_array("outcomes", outcomes, _SUBJECT)
     omegas = omegas[:, None] if omegas.ndim == 2 else omegas
@@ -288,7 +288,7 @@ def _signed(scenarios: Any, outcomes: Any, weights: Any) -> _Signed:
     )
 
 
-def _padded(part: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+def _with_weights(part: tuple[Any, ...]) -> tuple[Any, Any, Any]:
     if not (isinstance(part, tuple | list) and len(part) in (2, 3)):
         size = f" of {len(part)}" if isinstance(part, tuple | list) else ""
         found = f"got a {type(part).__name__}{size}"

@@ -109,7 +109,7 @@ def fit_location_scale(
 
 def unfitted_head(task: Task) -> LocationScaleHead:
     """Return a head with the architecture that :func:`fit_location_scale` fits."""
-    location, scale = (_unfitted(task, positive) for positive in (False, True))
+    location, scale = (_build_forecast(task, positive) for positive in (False, True))
     return LocationScaleHead(location, scale, task.omega)
 
 
@@ -162,7 +162,7 @@ def _fit(
 ) -> list[Forecast]:
     """Fit one forecast per set of rows, all networks in one ensemble."""
     networks = [
-        _initialized(task, target[mine], positive, f"{stage} {number}")
+        _new_forecast(task, target[mine], positive, f"{stage} {number}")
         for number, (target, mine) in enumerate(zip(targets, rows, strict=True))
     ]
     fits = []
@@ -239,11 +239,11 @@ def _errors(
     return (predictions - targets[torch.as_tensor(rows)]).abs() / network.unit
 
 
-def _initialized(
+def _new_forecast(
     task: Task, targets: np.ndarray, positive: bool, stage: str
 ) -> Forecast:
     with torch_seed(int(task.rng(stage).integers(2**31))):
-        network = _unfitted(task, positive)
+        network = _build_forecast(task, positive)
     network.set_scaling(task, targets)
     network.requires_grad_(True)
     if positive:
@@ -251,7 +251,7 @@ def _initialized(
     return network
 
 
-def _unfitted(task: Task, positive: bool) -> Forecast:
+def _build_forecast(task: Task, positive: bool) -> Forecast:
     shape = task.history.contexts.shape[1:]
     hidden = _HIDDEN if len(shape) == 1 else _RECURRENT
     network = Forecast(shape, task.history.outcomes.shape[1], hidden, positive)

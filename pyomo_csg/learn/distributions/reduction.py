@@ -55,7 +55,7 @@ def reduce(
     clusters = _Clusters((points - middle) / unit, weights)
     centers = clusters.starts(count, np.random.default_rng(seed))
     if centers is None:
-        return _repeated(*_merge_duplicates(points, weights), count)
+        return _repeat_heaviest(*_merge_duplicates(points, weights), count)
     for _ in range(_QUICK_STEPS):
         centers, _ = clusters.means(clusters.distances(centers).argmin(1), centers)
     apart = clusters.distances(centers)
@@ -71,7 +71,7 @@ def reduce(
     # Rounding may push a center out of the range of its points.
     found = np.minimum(np.maximum(found, points.min(axis=0)), points.max(axis=0))
     filled = shares[0] > 0
-    return _repeated(found[filled], shares[0][filled] / shares[0].sum(), count)
+    return _repeat_heaviest(found[filled], shares[0][filled] / shares[0].sum(), count)
 
 
 class _Clusters:
@@ -134,7 +134,7 @@ class _Clusters:
         return np.where(sizes > 0, means, before), sizes[..., 0]
 
 
-def _repeated(
+def _repeat_heaviest(
     points: np.ndarray, weights: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return K points, of which the heaviest are repeated and share their weight."""

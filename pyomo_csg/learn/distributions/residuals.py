@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.learn.distributions.features import evenly_spaced
+from pyomo_csg.learn.distributions.forecasts.fitting import restore_forecast
 from pyomo_csg.learn.distributions.forecasts.forecast import Forecast
-from pyomo_csg.learn.distributions.forecasts.restoring import restore_forecast
 from pyomo_csg.learn.distributions.scales import Scale, fit_scale, restore_scale
 from pyomo_csg.learn.distributions.stored_arrays import (
     Arrays,

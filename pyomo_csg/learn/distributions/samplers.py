@@ -18,7 +18,6 @@ from pyomo_csg.learn.distributions.features import (
     evenly_spaced,
     standard_spread,
 )
-from pyomo_csg.learn.distributions.weighted import draw_columns
 
 _TREES, _LEAF = 200, 5
 
@@ -59,30 +58,6 @@ class PooledSampler:
         return self._outcomes[picked]
 
 
-class WeightedSampler:
-    """Draws outcomes by conditional weights (n, n), dense or sparse; row i is context i's.
-
-    A share ``observed`` of the draws is the row's observed outcome.
-    """
-
-    def __init__(
-        self,
-        outcomes: np.ndarray,
-        weights: np.ndarray | csr_array,
-        observed: float = 0.5,
-    ):
-        self._outcomes, self._observed = outcomes, observed
-        self._weights = csr_array(weights)
-
-    def draw(
-        self, rows: np.ndarray, count: int, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Return outcomes (B, count, p)."""
-        picked = draw_columns(self._weights[rows], count, rng)
-        picked[:, : int(self._observed * count)] = rows[:, None]
-        return self._outcomes[picked]
-
-
 class ResidualSampler:
     """Adds residuals (m, p) of a location-scale forecast to its predictions (n, 2, p).
 
@@ -120,7 +95,7 @@ class ResidualSampler:
 class Forest:
     """A random forest that weights contexts by how often they share a leaf.
 
-    Targets (m, p) are scaled, so that all columns count alike. ``leaf`` is the fewest
+    Targets (m, p) are scaled, so that every column has the same influence. ``leaf`` is the fewest
     contexts in a leaf.
     """
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.learn.distributions.features import context_features, evenly_spaced
+from pyomo_csg.learn.distributions.forecasts.fitting import restore_forecast
 from pyomo_csg.learn.distributions.forecasts.forecast import Forecast
-from pyomo_csg.learn.distributions.forecasts.forest_fitting import fit_forest
-from pyomo_csg.learn.distributions.forecasts.restoring import restore_forecast
+from pyomo_csg.learn.distributions.forecasts.forest import fit_forest
 from pyomo_csg.learn.distributions.forecasts.ridge import fit_ridge
 from pyomo_csg.learn.distributions.forecasts.row_parts import (
     default_folds,
@@ -53,7 +53,7 @@ class Scale:
         if self.forecast is None:
             return np.ones((len(contexts), len(self.used)))
         logarithm = self.forecast.predict(_features(contexts, location))
-        return np.where(self.used, _limited(logarithm), 1.0)
+        return np.where(self.used, _limited_exp(logarithm), 1.0)
 
     def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
         """Return a JSON description, and the arrays."""
@@ -102,14 +102,14 @@ def fit_scale(
     targets = np.log(np.maximum(sizes, _LEAST_ERROR))
     targets -= targets.mean(axis=0)
     tried = _fit_logarithms(features[rows], targets, seed, in_time)
-    gains = np.stack([_gains(sizes, _limited(one.out_of_fold)) for one in tried])
+    gains = np.stack([_gains(sizes, _limited_exp(one.out_of_fold)) for one in tried])
     best = int(gains.mean(axis=(1, 2)).argmax())
     used = _is_clear(gains[best])
     if not used.any():
         return constant
     logarithm = np.empty((m, p)) if len(rows) == m else tried[best].predict(features)
     logarithm[rows] = tried[best].out_of_fold
-    return Scale(used, tried[best], np.where(used, _limited(logarithm), 1.0))
+    return Scale(used, tried[best], np.where(used, _limited_exp(logarithm), 1.0))
 
 
 def _fit_logarithms(
@@ -136,7 +136,7 @@ def _location_count(p: int) -> int:
     return p if p <= _MOST_COLUMNS else 1
 
 
-def _limited(logarithm: np.ndarray) -> np.ndarray:
+def _limited_exp(logarithm: np.ndarray) -> np.ndarray:
     bound = np.log(_WIDEST)
     return np.exp(np.clip(logarithm, -bound, bound))
 

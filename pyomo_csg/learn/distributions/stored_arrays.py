@@ -56,18 +56,18 @@ class StoredArrays:
         found = self._description.get(name)
         if not isinstance(found, list) or not found:
             raise damage(f"'{name}' is {found!r:.40}, not a list of parts")
-        return [self._nested(part, f"{name}/{i}") for i, part in enumerate(found)]
+        return [self._part(part, f"{name}/{i}") for i, part in enumerate(found)]
 
     def part(self, name: str) -> StoredArrays:
         """Return one part of the description, with its arrays."""
-        return self._nested(self._description.get(name), name)
+        return self._part(self._description.get(name), name)
 
     def __contains__(self, name: str) -> bool:
         return self._description.get(name) is not None
 
     def numbers(self, name: str, *shape: int | None, finite: bool = True) -> np.ndarray:
         """Return an array of floats; None in ``shape`` stands for any length."""
-        array = self._shaped(name, shape)
+        array = self._array_of_shape(name, shape)
         if array.dtype != np.float64:
             raise damage(f"array '{name}' has type {array.dtype}, not float64")
         if np.isnan(array).any() or finite and not np.isfinite(array).all():
@@ -101,7 +101,7 @@ class StoredArrays:
         self, name: str, *shape: int | None, low: int = 0, high: int = 2**31 - 1
     ) -> np.ndarray:
         """Return an array of 32-bit integers from ``low`` to below ``high``."""
-        array = self._shaped(name, shape)
+        array = self._array_of_shape(name, shape)
         if array.dtype != np.int32:
             raise damage(f"array '{name}' has type {array.dtype}, not int32")
         if array.size and not (low <= array.min() and array.max() < high):
@@ -110,7 +110,7 @@ class StoredArrays:
             )
         return array
 
-    def _shaped(self, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
+    def _array_of_shape(self, name: str, shape: tuple[int | None, ...]) -> np.ndarray:
         array = self._arrays.get(name)
         if not isinstance(array, np.ndarray):
             raise damage(f"array '{name}' is missing")
@@ -122,7 +122,7 @@ class StoredArrays:
             raise damage(f"array '{name}' has shape {array.shape}, not {shape}")
         return array
 
-    def _nested(self, description: Any, prefix: str) -> StoredArrays:
+    def _part(self, description: Any, prefix: str) -> StoredArrays:
         start = f"{prefix}/"
         arrays = {
             name[len(start) :]: array

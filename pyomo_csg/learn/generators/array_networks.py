@@ -210,7 +210,7 @@ def forecast_function(
     each = _stacked_bodies(bodies, (1, forecasts[0][0]["numbers"]))
     sizes = [_members(settings) for settings, _ in forecasts]
     ends = np.cumsum(sizes)[:-1]
-    scaled = [_scaled(settings, arrays) for settings, arrays in forecasts]
+    scaled = [_forecast_function(settings, arrays) for settings, arrays in forecasts]
     views = [(arrays["center"], arrays["spread"]) for _, arrays in forecasts]
 
     def frame(x: np.ndarray) -> list[np.ndarray]:
@@ -245,7 +245,7 @@ def _stacked_bodies(
     return lambda x: np.stack([one(mine) for one, mine in zip(each, x, strict=True)])
 
 
-def _scaled(settings: Mapping[str, Any], arrays: Arrays) -> Function:
+def _forecast_function(settings: Mapping[str, Any], arrays: Arrays) -> Function:
     """Return the function from the mean of a forecast's networks (B, 1, p) to (B, p)."""
     offset, unit, skill = arrays["offset"], arrays["unit"], arrays["skill"]
 

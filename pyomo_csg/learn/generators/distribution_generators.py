@@ -112,7 +112,7 @@ class _Framed:
     def _clip(self, scenarios: np.ndarray) -> np.ndarray:
         return np.minimum(np.maximum(scenarios, self.frame.lower), self.frame.upper)
 
-    def _described(
+    def _describe(
         self, arrays: dict[str, np.ndarray], **more: Any
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         frame, own = self.frame.to_arrays()
@@ -134,11 +134,11 @@ class ConstantGenerator(_Framed):
     def __call__(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K)."""
         n = len(contexts)
-        return _repeated(self.scenarios, n), _repeated(self.weights, n)
+        return _repeat(self.scenarios, n), _repeat(self.weights, n)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description and the arrays."""
-        return self._described({"scenarios": self.scenarios, "weights": self.weights})
+        return self._describe({"scenarios": self.scenarios, "weights": self.weights})
 
     @classmethod
     def restore(
@@ -171,13 +171,13 @@ class AtomGenerator(_Framed):
         """Return scenarios (n, K, p) and weights (n, K)."""
         location, scale = self.distribution.location_and_scale(contexts)
         scenarios = self._clip(location[:, None] + scale[:, None] * self.atoms)
-        return scenarios, _repeated(self.weights, len(contexts))
+        return scenarios, _repeat(self.weights, len(contexts))
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description and the arrays."""
-        distribution, arrays = _prefixed(self.distribution)
+        distribution, arrays = _store_distribution(self.distribution)
         arrays = {**arrays, "atoms": self.atoms, "weights": self.weights}
-        return self._described(arrays, distribution=distribution)
+        return self._describe(arrays, distribution=distribution)
 
     @classmethod
     def restore(cls, description: Mapping[str, Any], arrays: Arrays) -> AtomGenerator:
@@ -229,10 +229,10 @@ class ForecastNetworkGenerator(_Framed):
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description and the arrays."""
-        distribution, arrays = _prefixed(self.distribution)
+        distribution, arrays = _store_distribution(self.distribution)
         for number, member in enumerate(self.members):
             arrays |= with_prefix(f"members/{number}", member)
-        return self._described(
+        return self._describe(
             arrays,
             distribution=distribution,
             settings={**self.settings, "inputs": [self.settings["inputs"]]},
@@ -291,8 +291,8 @@ class ReducedGenerator(_Framed):
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description and the arrays."""
-        distribution, arrays = _prefixed(self.distribution)
-        return self._described(
+        distribution, arrays = _store_distribution(self.distribution)
+        return self._describe(
             {**arrays, "unit": self.unit},
             distribution=distribution,
             count=[self.count],
@@ -329,8 +329,8 @@ class FullGenerator(_Framed):
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description and the arrays."""
-        distribution, arrays = _prefixed(self.distribution)
-        return self._described(arrays, distribution=distribution)
+        distribution, arrays = _store_distribution(self.distribution)
+        return self._describe(arrays, distribution=distribution)
 
     @classmethod
     def restore(cls, description: Mapping[str, Any], arrays: Arrays) -> FullGenerator:
@@ -340,12 +340,12 @@ class FullGenerator(_Framed):
         return cls(frame.distribution(stored), frame)
 
 
-def _repeated(values: np.ndarray, n: int) -> np.ndarray:
+def _repeat(values: np.ndarray, n: int) -> np.ndarray:
     """Return a new array of n copies."""
     return np.repeat(values[None], n, axis=0)
 
 
-def _prefixed(
+def _store_distribution(
     distribution: ConditionalDistribution,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     description, arrays = distribution.to_arrays()

@@ -24,7 +24,7 @@ class Direct:
     """Trains networks on the costs of their decisions, one sampler of outcomes per member.
 
     Noise on the scenarios smooths the corners of the decision as a function of them;
-    ``together`` moves all scenarios of a context alike, since copies of one scenario would
+    ``together`` moves all scenarios of a context by the same amount, since copies of one scenario would
     otherwise spread. Programs that could not be solved have no gradient: there, the MMD
     loss alone moves the scenarios. ``regularization`` is the weight of the MMD loss, in
     standard deviations of either loss. The oracle of a relaxation is faster than the task's.
@@ -104,7 +104,7 @@ class Direct:
                 for sampler, mine in zip(self._samplers, rows, strict=True)
             ]
         )
-        loss, unsolved = self._task_losses(scenarios, weights, outcomes)
+        loss, unsolved = self._task_losses(scenarios, weights, outcomes, rows)
         if self._regularization > 0:
             mmd = task.mmd_losses(scenarios, weights, rows)
             loss = loss + self._regularization * mmd
@@ -124,7 +124,7 @@ class Direct:
         return torch.stack([z for z, _ in found]), torch.stack([w for _, w in found])
 
     def _task_losses(
-        self, scenarios: Tensor, weights: Tensor, outcomes: np.ndarray
+        self, scenarios: Tensor, weights: Tensor, outcomes: np.ndarray, rows: np.ndarray
     ) -> tuple[Tensor, Tensor]:
         """Return differentiable task losses (S, B), and where they could not be solved."""
         shape = scenarios.shape[:2]
@@ -134,6 +134,7 @@ class Direct:
             outcomes.reshape(-1, *outcomes.shape[2:]),
             self._task.solver_weights(shares.reshape(-1, shares.shape[-1])),
             self._oracle,
+            rows.reshape(-1),
         )
         self.failed += len(found.failures)
         unit = self._task.cost_scale

@@ -23,12 +23,15 @@ def label_losses(
     outcomes: np.ndarray,
     weights: np.ndarray | None = None,
     kind: str = "optimistic",
+    rows: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the losses (n,) of deciding on scenarios (n, K, p) when outcomes (n, p) follow.
 
     It is NaN for programs that could not be solved and for scenarios that are not finite;
     a warning counts them. ``stage`` names the bar, the log entries and the stored chunks.
+    ``rows`` (n,) are those of the history that the cases belong to.
     """
+    known = None if rows is None else task.history.known[rows]
     oracle, n, reason = task.oracle, len(scenarios), ""
     size = _INTEGER_LABELS if oracle.two_stage.integer else _LINEAR_LABELS
     finite = np.isfinite(scenarios).all(axis=(1, 2))
@@ -39,18 +42,19 @@ def label_losses(
         for start in range(0, n, size):
             chunk = slice(start, min(start + size, n))
             name = f"{stage}-{start}"
-            note = _digest(scenarios, outcomes, weights, chunk)
+            note = _digest(chunk, scenarios, outcomes, weights, known)
             stored = task.checkpoint.load(name, note=note)
             if stored is None:
-                rows = start + np.flatnonzero(finite[chunk])
+                cases = start + np.flatnonzero(finite[chunk])
                 found = np.full(chunk.stop - start, np.nan)
                 why = "" if finite[chunk].all() else "scenarios that are not finite"
-                if len(rows):
-                    found[rows - start] = task.loss(
-                        scenarios[rows],
-                        outcomes[rows],
+                if len(cases):
+                    found[cases - start] = task.loss(
+                        scenarios[cases],
+                        outcomes[cases],
                         kind,
-                        None if weights is None else weights[rows],
+                        None if weights is None else weights[cases],
+                        None if rows is None else rows[cases],
                     )
                     why = _first_failure(oracle) or why
                 text = np.frombuffer(why.encode(), np.uint8)
@@ -58,8 +62,8 @@ def label_losses(
                 task.checkpoint.save(name, stored, note=note)
             losses[chunk] = stored["numbers"]
             reason = reason or stored["reason"].tobytes().decode()
-            known = losses[~np.isnan(losses)]
-            mean = float(known.mean()) if len(known) else float("nan")
+            solved = losses[~np.isnan(losses)]
+            mean = float(solved.mean()) if len(solved) else float("nan")
             bar.step(chunk.stop - start, loss=mean)
     unsolved = int(np.isnan(losses).sum())
     if unsolved:
@@ -90,16 +94,11 @@ def _first_failure(oracle: Oracle) -> str:
     return f"{status} ({detail})" if detail else status
 
 
-def _digest(
-    scenarios: np.ndarray,
-    outcomes: np.ndarray,
-    weights: np.ndarray | None,
-    chunk: slice,
-) -> str:
+def _digest(chunk: slice, *arrays: np.ndarray | None) -> str:
     """Return a digest of the inputs of a chunk."""
     digest = hashlib.sha256()
-    for array in (scenarios, outcomes, weights):
-        if array is not None:
+    for array in arrays:
+        if array is not None and array.size:
             digest.update(repr(array[chunk].shape).encode())
             digest.update(np.ascontiguousarray(array[chunk], dtype="<f8").tobytes())
     return digest.hexdigest()

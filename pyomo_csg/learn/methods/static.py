@@ -196,9 +196,10 @@ def label_bodies(
     ]
     scenarios = np.concatenate([one for one, _ in found])
     weights = np.concatenate([one for _, one in found])
-    outcomes = task.history.outcomes[np.concatenate(list(rows))]
+    places = np.concatenate(list(rows))
+    outcomes = task.history.outcomes[places]
     shares = task.solver_weights(weights)
-    losses = label_losses(task, stage, scenarios, outcomes, shares, kind)
+    losses = label_losses(task, stage, scenarios, outcomes, shares, kind, places)
     task.log.record(stage, len(losses), missing=int(np.isnan(losses).sum()))
     together = LossSamples(scenarios, weights, outcomes, penalize_unsolved(losses))
     *ends, total = np.cumsum([len(mine) for mine in rows])

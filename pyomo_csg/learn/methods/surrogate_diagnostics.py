@@ -19,20 +19,21 @@ from pyomo_csg.learn.networks.loss_net import LossNet, LossSamples
 from pyomo_csg.learn.task import Task
 
 _ROWS, _INTEGER_ROWS = 100, 30  # rows on which losses are compared
-# A Loss-Net is used outside its data if its error is so many times its training error, if
-# losses are so many standard errors above its predictions, or if scenarios are so many
-# standard deviations away.
-_WORSE, _SURE, _FAR = 2.0, 3.0, 1.0
+# A Loss-Net is used outside its data if its error exceeds _WORSE times its training error,
+# losses are _CLEAR standard errors above its predictions, or scenarios are _FAR standard
+# deviations away.
+_WORSE, _CLEAR, _FAR = 2.0, 3.0, 1.0
 _MOST = 500  # rows of a plot
 
 
-def loss_net_trust(
+def loss_net_errors(
     task: Task, fit: LossNetFit, head: Any = None, kind: str = "optimistic"
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any] | None, list[str] | None]:
     """Compare a Loss-Net's errors on its training samples and on the fitted scenarios.
 
-    ``fit`` was trained on all rows, or on a sample of them, with losses of a kind. Return ``trust``, the numbers, and ``notes``, a
-    warning if the Loss-Net is used outside its data.
+    ``fit`` was trained on all rows, or on a sample of them, with losses of a kind. Return
+    the errors, and a list with a warning if the Loss-Net is used outside its data; None
+    and None if no program could be solved.
     """
     net, training = fit.loss_net, fit.samples
     rng, n = task.rng("trust"), len(task.history)
@@ -41,10 +42,12 @@ def loss_net_trust(
     count = min(size, _INTEGER_ROWS if task.has_integers else _ROWS)
     picked = np.sort(rng.choice(size, count, replace=False))
     rows = known[picked]
-    (labeled,) = label_bodies(task, [fit.body], [rows], "trust labels", head, kind)
+    (labeled,) = label_bodies(
+        task, [fit.body], [rows], "Loss-Net error labels", head, kind
+    )
     home, here = training.solved(), labeled.solved()
     if not len(here):
-        return {}
+        return None, None
     # The same rows in both samples, so that only the scenarios differ.
     rounds = len(training) // size
     some = training.take(picked + size * rng.integers(rounds, size=count))
@@ -62,7 +65,7 @@ def loss_net_trust(
         **_shift(task, some, labeled),
         **_network_size(task, net),
     }
-    return {"trust": found, "notes": _warning(found)}
+    return found, _warnings(found)
 
 
 def _mean_prediction(task: Task, net: LossNet, body: nn.Module, head: Any) -> float:
@@ -158,11 +161,11 @@ def _frobenius(layer: nn.Linear, copies: int = 1) -> float:
     return math.sqrt(copies * square + 1)
 
 
-def _warning(found: dict[str, float]) -> list[str]:
+def _warnings(found: dict[str, float]) -> list[str]:
     above = found["loss_here"] - found["expected_here"]
     if (
         found["error_here"] <= _WORSE * found["error"]
-        and above <= _SURE * found["standard_error"]
+        and above <= _CLEAR * found["standard_error"]
         and found["shift"] <= _FAR
     ):
         return []

@@ -40,8 +40,8 @@ class Ensemble:
         """Move the parameters to a torch device."""
         self._device = torch.device(device)
         if self._is_stacked:
-            self._params = {n: self._moved(t) for n, t in self._params.items()}
-            self._buffers = {n: self._moved(t) for n, t in self._buffers.items()}
+            self._params = {n: self._to_device(t) for n, t in self._params.items()}
+            self._buffers = {n: self._to_device(t) for n, t in self._buffers.items()}
         else:
             for member in self._members:
                 member.to(self._device)
@@ -146,7 +146,7 @@ class Ensemble:
         )
         return partial(self._call, params, buffers)
 
-    def _moved(self, tensor: Tensor) -> Tensor:
+    def _to_device(self, tensor: Tensor) -> Tensor:
         moved = tensor.detach().to(self._device)
         return moved.requires_grad_(tensor.requires_grad)
 

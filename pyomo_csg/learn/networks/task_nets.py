@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -205,18 +205,6 @@ class BoundedLinear(nn.Module):
         """Add (K, p) to the outputs for every context, as far as the bound allows."""
         with torch.no_grad():
             self.weight[:, : free.shape[-1], -1] += free
-
-
-class Head(Protocol):
-    """Maps unconstrained outputs to outcomes within the Params' domains."""
-
-    omega: Omega
-
-    def context_terms(self, x: Tensor) -> Tensor | None:
-        """Return what the head computes from raw contexts (B, ...), if anything."""
-
-    def outcomes(self, free: Tensor, terms: Tensor | None) -> Tensor:
-        """Return outcomes (..., B, K, p) for outputs of that shape."""
 
 
 class OmegaHead(nn.Module):

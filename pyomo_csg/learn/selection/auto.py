@@ -11,8 +11,8 @@ from pyomo_csg.learn.candidates.candidate_list import Candidates
 from pyomo_csg.learn.candidates.fits import Candidate, NetworkFit
 from pyomo_csg.learn.candidates.untrained import sample_average
 from pyomo_csg.learn.distributions.samplers import evenly_spaced
-from pyomo_csg.learn.fit_result import MethodResult
-from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_trust
+from pyomo_csg.learn.fit_result import MethodResult, Selection
+from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_errors
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.full_distribution import compare_with_all_outcomes
@@ -29,6 +29,7 @@ _FOLD_NETWORK = (
     "a fold, which is used in its place."
 )
 _ALL_ROWS = -1  # the last fold
+_COMPARISON_SHARE = 0.8  # of the time budget, if the winner is fitted to all rows later
 
 
 def learn_auto(
@@ -37,39 +38,62 @@ def learn_auto(
     """Return the best candidate, fitted to all rows.
 
     Every candidate is scored as soon as it is fitted. When the time is up, or the user
-    interrupts the fit, the best one so far is at hand. If there is none when the time is
-    up, the sample average needs none.
+    interrupts the fit, the best one so far is used. If there is none when the time is up,
+    the sample average is used, which takes no time. With a single fold, only the winner is
+    fitted to all rows, in time reserved for that.
     """
     folds = make_folds(task, plan.folds)
-    candidates = Candidates(task, folds, plan, kind, head)
+    fits_winner = plan.folds == 1 and head is None and not task.history.has_panels
+    compared = folds.with_held_out if fits_winner else folds
+    candidates = Candidates(task, compared, plan, kind, head)
     candidates.board = board = Scoreboard(task, folds, plan.scored_rows)
+    share = _COMPARISON_SHARE if fits_winner else 1.0
     try:
-        with suppress(TimeUpError):
+        with suppress(TimeUpError), task.log.limit_to(share):
             board.samplers = candidates.scoring_samplers()
             for candidate in candidates.each(chooses_network):
                 board.add(candidate)
+        if not board.has_candidate:
+            board.keep(sample_average(task))
+        winner, selection = board.select(candidates.trusted)
+        if fits_winner and board.candidates:
+            winner = _with_all_rows(task, winner, candidates)
     except KeyboardInterrupt as error:
         if board.has_candidate:
-            error.best = _result(task, plan, board)  # type: ignore[attr-defined]
+            best = _result(task, plan, board, *board.select())
+            error.best = best  # type: ignore[attr-defined]
         raise
-    if not board.has_candidate:
-        board.keep(sample_average(task))
-    return _result(task, plan, board, candidates)
+    return _result(task, plan, board, winner, selection, candidates)
+
+
+def _with_all_rows(task: Task, winner: Candidate, candidates: Candidates) -> Candidate:
+    """Return a candidate with its fit to all rows, if the time is enough for that."""
+    try:
+        with task.log.stage("the best on all rows", 1, "fit"):
+            fit = candidates.fit_to_all_rows(winner.name)
+    except TimeUpError:
+        return winner
+    return winner if task.log.is_over else Candidate(winner.name, [*winner.fits, fit])
 
 
 def _result(
-    task: Task, plan: Plan, board: Scoreboard, candidates: Candidates | None = None
+    task: Task,
+    plan: Plan,
+    board: Scoreboard,
+    winner: Candidate,
+    selection: Selection,
+    candidates: Candidates | None = None,
 ) -> MethodResult:
-    """Return the best candidate so far; ``candidates`` are there if all were fitted."""
-    winner, selection = board.select(None if candidates is None else candidates.trusted)
+    """Return the result for the best candidate; ``candidates`` are there if not cut."""
     selection.plan = plan.summary()
     fold = _ALL_ROWS
     with suppress(TimeUpError, KeyboardInterrupt):
         task.log.check_time()
         final = winner.fits[-1]
         if isinstance(final, NetworkFit) and final.loss_net_fit is not None:
-            trust = loss_net_trust(task, final.loss_net_fit, final.head, plan.loss_kind)
-            selection.trust, selection.notes = trust.get("trust"), trust.get("notes")
+            selection.loss_net_errors, selection.notes = loss_net_errors(
+                task, final.loss_net_fit, final.head, plan.loss_kind
+            )
         fold = choose_fold(task, winner, plan.scored_rows)
     if fold != _ALL_ROWS:
         selection.notes = [*(selection.notes or ()), _FOLD_NETWORK]
@@ -93,7 +117,7 @@ def choose_fold(task: Task, winner: Candidate, most: int) -> int:
     the history, although it has not seen all of it. What needs no training has no such
     minima.
     """
-    if not winner.is_trained:
+    if not winner.is_trained or len(winner.fits) == 1:
         return _ALL_ROWS
     rows = evenly_spaced(len(task.history), most)
     stage = f"check {winner.name}"

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import KFold, train_test_split
 
-from pyomo_csg.learn.history import History
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 
-_HOLDOUT = 0.2
+HELD_OUT_SHARE = 0.2  # of the rows, without cross-validation
 
 
 def duplicate_groups(history: History) -> np.ndarray:
@@ -22,14 +22,14 @@ def duplicate_groups(history: History) -> np.ndarray:
     with different outcomes, as discrete contexts do, equal rows are independent draws
     and are not grouped.
     """
-    contexts = _numbered(history.contexts.reshape(len(history), -1))
-    pairs = _numbered(np.column_stack([contexts, history.outcomes]))
+    contexts = _number_rows(history.contexts.reshape(len(history), -1))
+    pairs = _number_rows(np.column_stack([contexts, history.outcomes]))
     outcomes = pd.Series(pairs).groupby(contexts).transform("nunique").to_numpy()
     alone = len(history) + np.arange(len(history))
     return pd.factorize(np.where(outcomes == 1, pairs, alone))[0]
 
 
-def _numbered(rows: np.ndarray) -> np.ndarray:
+def _number_rows(rows: np.ndarray) -> np.ndarray:
     """Return a number for each row (n, d), the same for equal rows."""
     rows = rows + 0.0  # turns -0.0 into 0.0
     return pd.factorize(np.array([row.tobytes() for row in rows], dtype=object))[0]
@@ -45,6 +45,17 @@ class Folds:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def with_held_out(self) -> Folds:
+        """The folds that hold out rows."""
+        return Folds(self.rows[:-1], self.held_out[:-1])
+
+    @property
+    def all_rows(self) -> Folds:
+        """The fold that trains on all rows; these may have been left out."""
+        rows = np.unique(np.concatenate([*self.rows, *self.held_out]))
+        return Folds([rows], [rows[:0]])
+
 
 def make_folds(task: Task, count: int) -> Folds:
     """Return ``count`` folds for cross-validation, and one more for the fit on all rows.
@@ -56,7 +67,7 @@ def make_folds(task: Task, count: int) -> Folds:
     units = np.arange(numbers.max() + 1)
     if count == 1:
         n = len(units)
-        cut = max(1, n - max(1, round(_HOLDOUT * n)))
+        cut = max(1, n - max(1, round(HELD_OUT_SHARE * n)))
         return make_folds_from([units[cut:]], numbers)
     shuffled = task.config.rows == "independent" and not task.history.has_panels
     seed = int(task.rng("folds").integers(2**31)) if shuffled else None
@@ -74,7 +85,7 @@ def holdout_folds(task: Task) -> Folds:
     seed = None if in_time else int(task.rng("holdout").integers(2**31))
     _, held = train_test_split(
         np.arange(groups.max() + 1),
-        test_size=_HOLDOUT,
+        test_size=HELD_OUT_SHARE,
         shuffle=not in_time,
         random_state=seed,
     )

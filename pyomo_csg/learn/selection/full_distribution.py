@@ -11,10 +11,10 @@ import numpy as np
 
 from pyomo_csg.learn.candidates.fits import Candidate, GeneratorFit
 from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
-from pyomo_csg.learn.candidates.untrained import frame_of, reduced_name
+from pyomo_csg.learn.candidates.untrained import reduced_name, task_frame
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.generators.distribution_generators import FullGenerator
-from pyomo_csg.learn.progress import TimeUpError
+from pyomo_csg.learn.progress import TimeUpError, clock
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.plan import Plan
 from pyomo_csg.learn.selection.scoring import (
@@ -28,6 +28,8 @@ from pyomo_csg.validation import DEFAULT_SECONDS
 _KINDS = ("empirical", "neighbors", "forest weights", "ridge", "forest", "stacked")
 _FOLDS, _MOST_ROWS, _LEAST_ROWS, _MOST_COMPARED = 3, 200, 8, 60
 _SHARE, _REPORT_SHARE = 0.6, 0.05  # of the time budget
+_REPORT_SHARE_OF_FIT = 0.15  # of the time that the fit took
+_REPORT_SECONDS = 5.0  # are always acceptable
 
 
 def learn_full(task: Task, seconds: float) -> MethodResult:
@@ -55,7 +57,7 @@ def learn_full(task: Task, seconds: float) -> MethodResult:
 
 
 def _candidates(task: Task, distributions: FoldDistributions) -> Iterator[Candidate]:
-    frame = frame_of(task)
+    frame = task_frame(task)
     for name in distributions.names:
         found = [fold[name] for fold in distributions.by_fold]
         fits = [GeneratorFit(FullGenerator(one, frame)) for one in found]
@@ -71,10 +73,10 @@ def compare_with_all_outcomes(
 ) -> dict[str, Any] | None:
     """Return what deciding on all outcomes would cost instead, on some scored rows.
 
-    It is measured for the distribution whose reduction decides best. None if that takes too
-    long.
+    It is measured for the distribution whose reduction decides best, on as many rows as fit
+    into a share of the time. None if these are too few.
     """
-    frame, means = frame_of(task), board.means
+    frame, means = task_frame(task), board.means
     names = distributions.names
     first = distributions.by_fold[0]
     name = min(names, key=lambda one: means.get(reduced_name(first[one]), np.inf))
@@ -83,12 +85,23 @@ def compare_with_all_outcomes(
     ]
     candidate = Candidate(f"all outcomes of {name}", fits)
     budget = _REPORT_SHARE * (DEFAULT_SECONDS if plan.seconds is None else plan.seconds)
-    # Programs grow with their scenarios; a plan, not a clock, sets the count.
+    taken = clock() - task.log.start
+    budget = min(budget, max(_REPORT_SECONDS, _REPORT_SHARE_OF_FIT * taken))
+    # Programs grow at least as fast as their scenarios.
     each = max(plan.program_seconds, 1e-4) * len(task.history) / plan.scenarios
-    rows = int(min(_MOST_COMPARED, budget / each))
-    if rows < _LEAST_ROWS:
+    if budget < _LEAST_ROWS * each:
         return None
-    places, costs = board.costs_on_some(candidate, rows)
+    found: list[tuple[int, float]] = []
+    with task.log.stage("compare with all outcomes", _MOST_COMPARED, "row") as bar:
+        end = clock() + budget
+        for place_and_cost in board.costs_on_some(candidate, _MOST_COMPARED):
+            found.append(place_and_cost)
+            bar.step()
+            if clock() > end:
+                break
+    if len(found) < _LEAST_ROWS:
+        return None
+    places, costs = map(np.array, zip(*sorted(found), strict=True))
     apart = paired_difference(costs, board.costs(chosen)[places])
     if np.isnan(apart.mean):
         return None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.learn.distributions.conditional import KINDS
+from pyomo_csg.learn.selection.folds import HELD_OUT_SHARE
 from pyomo_csg.learn.task import Task
 from pyomo_csg.validation import DEFAULT_SECONDS
 
@@ -21,11 +22,17 @@ _MOST_FOLDS, _SOME_FOLDS, _HOLDOUT = 5, 3, 1
 _MOST_SCORED, _MANY_SCORED, _LEAST_SCORED = 1000, 60, 16
 _SCORING_SHARE, _TRAINING_SHARE = 0.3, 0.6  # of the time budget
 _LONG = 4000  # rows
+FEW_ROWS = 50  # too few to train the weights of networks
 _COMFORTABLE_SCORING = 25.0  # seconds for all candidates
-_COMFORTABLE = 8.0  # seconds to train a candidate; more only where programs are slow
+_COMFORTABLE = 4.5  # seconds to train a candidate; more only where programs are slow
+_COMFORTABLE_FOLDS = 8.0  # the same, when the number of folds is chosen
+_COMFORTABLE_INTEGER = 8.0  # the same, on integer programs
 _ENOUGH_PROGRAMS, _MOST_PROGRAMS, _LEAST_PROGRAMS = 500, 6000, 120  # a fold
-_INTEGER_SHARE, _MOST_INTEGER, _MOST_SETS = 0.1, 600, 200
+_INTEGER_SHARE, _MOST_INTEGER = 0.1, 600
+_STARTING = 2.5  # seconds to select a candidate's starting points, and again later
+_MOST_SETS, _MOST_COMPARED = 200, 48
 _TRAINED = 4  # candidates, for the estimate
+_LEAST_CPU_SHARE = 0.2  # below it, other processes solve the programs
 _TRAINED_STAGES = "atoms", "networks on atoms", "direct"
 SOME_KINDS = ("empirical", "forest weights", "ridge", "forest", "stacked", "mixture")
 _REHEARSAL_SECONDS, _REHEARSAL_COSTS = 2.0, 64 * 256
@@ -41,10 +48,11 @@ class ProgramTimes:
         float | None
     )  # zeta-SAA with the gradient of the loss; None: there is none
     search: float  # what l_opt takes on top, to search among ties
+    cpu_share: float = 1.0  # CPU seconds per second; less on a busy machine
 
     @classmethod
     def unknown(cls, seconds: float) -> ProgramTimes:
-        """Return the times of programs that were not solved within so many seconds."""
+        """Return the times of programs that were not solved within a number of seconds."""
         return cls(seconds, seconds, None, 0.0)
 
 
@@ -163,6 +171,7 @@ def measure_programs(task: Task) -> ProgramTimes:
         return outcomes[picked], outcomes[rng.integers(count, size=n)]
 
     task.solve(cases(1)[0])  # builds the program
+    start = time.perf_counter(), time.process_time()
     solve = _seconds_each(lambda n: task.solve(cases(n)[0]))
     decision = task.solve(cases(1)[0]).decision
 
@@ -181,7 +190,10 @@ def measure_programs(task: Task) -> ProgramTimes:
     if task.has_integers:
         label = _seconds_each(lambda n: task.loss(*cases(n)))
         search = max(0.0, label - solve - cost)
-    return ProgramTimes(solve, cost, gradient, search)
+    wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
+    share = min(1.0, cpu / wall)
+    busy = share if share > _LEAST_CPU_SHARE else 1.0
+    return ProgramTimes(solve, cost, gradient, search, busy)
 
 
 def _seconds_each(run: Callable[[int], Any]) -> float:
@@ -209,40 +221,38 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     n = len(task.history)
     budget = DEFAULT_SECONDS if seconds is None else seconds
     decision = times.solve + times.cost
-    kinds, scored = _scoring(n, decision, budget)
+    kinds, scored = _plan_scoring(n, decision, budget, times.cpu_share)
     affordable = math.ceil((times.gradient or times.solve) / max(times.cost, 1e-9))
     draws = int(np.clip(affordable, 2, task.config.draws))
     each = _program_seconds(times, draws)
-    folds = task.config.folds or _count_folds(n, each)
-    if n > _LONG and task.config.folds is None:
-        folds = _HOLDOUT  # of a long history, a fifth is enough to compare
-    members = folds + 1
-    limit = _TRAINING_SHARE * budget / _TRAINED / members / each
-    comfortable = _COMFORTABLE / members / each
+    folds = task.config.folds or _count_folds(n, each * times.cpu_share)
+    # A fifth is enough of a long history, and where no more rows can be scored.
+    if task.config.folds is None and (n > _LONG or scored <= n // 5):
+        folds = _HOLDOUT
+    members = _count_members(folds)
     natural = task.config.task_epochs * min(n, _MOST_PROGRAMS)
-    programs = int(
-        min(
-            natural,
-            _MOST_PROGRAMS,
-            max(comfortable, min(4 * n, _ENOUGH_PROGRAMS)),
-            limit,
-        )
-    )
+    trainings = _TRAINED * members + (folds == 1)
+    limit = min(natural, _TRAINING_SHARE * budget / trainings / each)
+    programs = _plan_programs(n, limit, each * members * times.cpu_share)
     if programs < min(natural, _LEAST_PROGRAMS):
         programs = 0
     slow_search = times.search > times.solve
     label = times.solve + times.cost + (0.0 if slow_search else times.search)
     labels = int(min(n, _TRAINING_SHARE * budget / members / label))
-    share = max(_COMFORTABLE, _INTEGER_SHARE * budget) / members
+    share = max(_COMFORTABLE_INTEGER, _INTEGER_SHARE * budget) / (members + 1)
     integer = min(_MOST_INTEGER, int(share / (times.solve + draws * times.cost)))
-    sets = int(np.clip(_COMFORTABLE / members / 8 / each, 8, _MOST_SETS))
-    compared = int(np.clip(share / 12 / decision, 4, 48))
+    each_start = (times.solve + draws * times.cost) * times.cpu_share
+    start = _STARTING / members / each_start
+    sets, compared = (
+        int(np.clip(start, 8, _MOST_SETS)),
+        int(np.clip(start / 8, 6, _MOST_COMPARED)),
+    )
     rehearsal = _REHEARSAL_COSTS * times.cost + 64 * times.solve
     return Plan(
         scenarios=task.scenarios,
         kinds=kinds,
         folds=folds,
-        scored_rows=min(n, scored),
+        scored_rows=min(scored, n if folds > 1 else max(1, round(HELD_OUT_SHARE * n))),
         programs=programs if times.gradient is not None else 0,
         draws=draws,
         integer_programs=integer if task.has_integers else 0,
@@ -258,20 +268,38 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     )
 
 
-def _scoring(rows: int, decision: float, budget: float) -> tuple[tuple[str, ...], int]:
+def _count_members(folds: int) -> int:
+    """Return how many fits a candidate has; with one fold, only the winner fits all rows."""
+    return folds + 1 if folds > 1 else 1
+
+
+def _plan_programs(rows: int, limit: float, each: float) -> int:
+    """Return the programs of a candidate and fold; ``each`` takes CPU seconds in all folds.
+
+    CPU seconds, since a busy machine should train later, not less. Slow programs get more
+    time, up to the limit of the budget.
+    """
+    enough = np.clip(4 * rows, _LEAST_PROGRAMS, _ENOUGH_PROGRAMS)
+    return int(min(_MOST_PROGRAMS, limit, max(_COMFORTABLE / each, enough)))
+
+
+def _plan_scoring(
+    rows: int, decision: float, budget: float, cpu_share: float
+) -> tuple[tuple[str, ...], int]:
     """Return the distributions to compare, and on how many rows; a decision is timed."""
     kinds: tuple[str, ...] = KINDS
-    if rows > _LONG or decision * _MANY_SCORED * len(kinds) > _COMFORTABLE_SCORING:
+    comfortable = _COMFORTABLE_SCORING / cpu_share
+    if rows > _LONG or decision * _MANY_SCORED * len(kinds) > comfortable:
         kinds = SOME_KINDS
     each = decision * (len(kinds) + _TRAINED)
-    scored = max(_MANY_SCORED, int(_COMFORTABLE_SCORING / each))
+    scored = max(_MANY_SCORED, int(comfortable / each))
     scored = min(scored, _MOST_SCORED, int(_SCORING_SHARE * budget / each))
     return kinds, max(_LEAST_SCORED, scored)
 
 
 def expected_seconds(plan: Plan, times: ProgramTimes) -> dict[str, float]:
     """Return about how long the stages of a fit take, for its progress bar."""
-    members = plan.folds + 1
+    members = _count_members(plan.folds)
     training = plan.programs * members * _program_seconds(times, plan.draws)
     scoring = plan.scored_rows * (times.solve + times.cost)
     seconds = {"conditional distributions": 2.0 * members, "mmd": members}
@@ -290,7 +318,7 @@ def _program_seconds(times: ProgramTimes, draws: int) -> float:
 def _count_folds(rows: int, each: float) -> int:
     """Return as many folds as training on them is affordable."""
     for folds in (_MOST_FOLDS, _SOME_FOLDS):
-        if each * min(6 * rows, _ENOUGH_PROGRAMS) * (folds + 1) < _COMFORTABLE:
+        if each * min(6 * rows, _ENOUGH_PROGRAMS) * (folds + 1) < _COMFORTABLE_FOLDS:
             return folds
     return _HOLDOUT
 

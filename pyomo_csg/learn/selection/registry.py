@@ -33,8 +33,8 @@ from pyomo_csg.learn.methods.static import (
     train_static,
 )
 from pyomo_csg.learn.methods.surrogate_diagnostics import (
+    loss_net_errors,
     loss_net_predictions,
-    loss_net_trust,
 )
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TimeUpError
@@ -182,8 +182,9 @@ class _MethodFit:
             selection.loss_net = loss_net_predictions(
                 task, first.loss_net_fit, held, head
             )
-            trust = loss_net_trust(task, final.loss_net_fit, head)
-            selection.trust, selection.notes = trust.get("trust"), trust.get("notes")
+            selection.loss_net_errors, selection.notes = loss_net_errors(
+                task, final.loss_net_fit, head
+            )
         return MethodResult(
             final.generator(task),
             selection,

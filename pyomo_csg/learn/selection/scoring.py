@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -100,14 +100,16 @@ def compare_candidates(
         if means[favorite] - means[best] <= _CLEARLY * error:
             best = favorite
     errors = paired_difference(costs, costs[best]).standard_error
-    runner_up = next((c for c in order if c != best), best)
+    # Two candidates may be the same, such as forecasts that fall back on the median.
+    others = (c for c in order if not np.array_equal(costs[c], costs[best]))
+    runner_up = next(others, best)
     margin = float(means[runner_up] - means[best])
     unsolved = np.isnan(losses).sum(axis=1)
     return Selection(
         chosen=names[best],
         margin=margin,
         confidence=_confidence(margin, float(errors[runner_up]), losses.shape[1]),
-        pairs_judged=int(losses.shape[1]),
+        pairs_scored=int(losses.shape[1]),
         candidates=[
             CandidateScore(
                 names[c], float(means[c]), float(errors[c]), int(unsolved[c])
@@ -187,17 +189,14 @@ class Scoreboard:
 
     def costs_on_some(
         self, candidate: Candidate, most: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return some places among the scored rows, and a candidate's costs (m,) there."""
+    ) -> Iterator[tuple[int, float]]:
+        """Yield some places among the scored rows, with a candidate's costs there."""
         counts = [len(rows) for rows in self._rows]
         folds = np.repeat(np.arange(len(counts)), counts)[self._order]
         rows = np.concatenate(self._rows)[self._order]
-        places = evenly_spaced(len(rows), most)
-        costs = [
-            observed_costs(self._task, candidate.fits[folds[i]], rows[i : i + 1])[0]
-            for i in places
-        ]
-        return places, np.array(costs)
+        for i in self._task.rng("some rows").permutation(len(rows))[:most]:
+            fit = candidate.fits[folds[i]]
+            yield int(i), float(observed_costs(self._task, fit, rows[i : i + 1])[0])
 
     def select(self, trusted: str | None = None) -> tuple[Candidate, Selection]:
         """Return the best candidate; without scores, the first one."""
@@ -230,7 +229,8 @@ class Scoreboard:
 
 def observed_costs(task: Task, fit: Fit, rows: np.ndarray) -> np.ndarray:
     """Return the costs (n,) of a fit's decisions on rows; NaN if unsolved."""
-    return task.cost(decide_on_rows(task, fit, rows), task.history.outcomes[rows])
+    decisions = decide_on_rows(task, fit, rows)
+    return task.cost(decisions, task.history.outcomes[rows], rows)
 
 
 def decide_on_rows(task: Task, fit: Fit, rows: np.ndarray) -> np.ndarray:
@@ -239,10 +239,12 @@ def decide_on_rows(task: Task, fit: Fit, rows: np.ndarray) -> np.ndarray:
         return np.empty((0, len(task.oracle.two_stage.first_stage_variables)))
     scenarios, weights = fit.scenarios(task, rows)
     if isinstance(scenarios, np.ndarray):
-        return task.solve(scenarios, weights).decision
+        return task.solve(scenarios, weights, rows).decision
     # Their number differs between contexts.
-    pairs = zip(scenarios, weights or (), strict=True)
-    return np.stack([task.solve(z[None], w[None]).decision[0] for z, w in pairs])
+    cases = zip(scenarios, weights or (), rows[:, None], strict=True)
+    return np.stack(
+        [task.solve(z[None], w[None], row).decision[0] for z, w, row in cases]
+    )
 
 
 def costs_by_residual(
@@ -283,4 +285,5 @@ def _costs(task: Task, fit: Fit, rows: np.ndarray, outcomes: np.ndarray) -> np.n
     """Return the costs (n, m) of decisions on rows (n,) for outcomes (n, m, p)."""
     n, m, p = outcomes.shape
     decisions = np.repeat(decide_on_rows(task, fit, rows), m, axis=0)
-    return task.cost(decisions, outcomes.reshape(-1, p)).reshape(n, m)
+    cases = np.repeat(rows, m)
+    return task.cost(decisions, outcomes.reshape(-1, p), cases).reshape(n, m)

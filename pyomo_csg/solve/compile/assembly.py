@@ -1,9 +1,9 @@
-"""Where the numbers of the recourse's own program go."""
+"""Assemble the arrays of programs from the compiled first stage and recourse blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import repeat
 from typing import Any, Protocol, TypeVar
@@ -15,7 +15,7 @@ from pyomo_csg.solve.compile.parametric import Numbers, shared
 
 
 class Shape(Protocol):
-    """The size, the pattern column by column, and the integers of a program."""
+    """The size, the sparsity pattern by column, and the integer columns of a program."""
 
     columns: int
     rows: int
@@ -24,17 +24,33 @@ class Shape(Protocol):
     integer: np.ndarray
 
 
+@dataclass(frozen=True)
+class FirstStageData:
+    """The first-stage part of programs; arrays may have the axes of recourse blocks first."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    row_lower: np.ndarray
+    row_upper: np.ndarray
+    entries: np.ndarray
+
+    def __getitem__(self, key: Any) -> FirstStageData:
+        return FirstStageData(
+            self.lower[key],
+            self.upper[key],
+            self.row_lower[key],
+            self.row_upper[key],
+            self.entries[key],
+        )
+
+
 @dataclass(eq=False)
 class Blocks:
-    """The recourse data of some outcomes, one leading axis for each array.
+    """The recourse data of some outcomes; every array has the outcomes on its first axes.
 
-    Attributes
-    ----------
-    entries, row_lower, row_upper, column_lower, column_upper : array (..., size)
-    cost : array (..., columns)
-        Linear cost of the first-stage and the recourse columns.
-    constant : array (..., 1)
-    hessian : array (..., entries)
+    ``cost`` (..., columns) is the linear cost of first-stage and recourse columns.
+    ``first`` is the first-stage data if it depends on known numbers; it is the same for
+    all blocks of a case.
     """
 
     entries: np.ndarray
@@ -45,6 +61,7 @@ class Blocks:
     cost: np.ndarray
     constant: np.ndarray
     hessian: np.ndarray
+    first: FirstStageData | None = None
 
     def __getitem__(self, key: Any) -> Blocks:
         return Blocks(
@@ -56,16 +73,22 @@ class Blocks:
             self.cost[key],
             self.constant[key],
             self.hessian[key],
+            None if self.first is None else self.first[key],
         )
 
     def unusable(self) -> np.ndarray:
-        """Say for which cases, on the first axis, some number is missing or infinite."""
-        finite = (self.entries, self.cost, self.constant, self.hessian)
-        lower = (self.row_lower, self.column_lower)
-        upper = (self.row_upper, self.column_upper)
-        good = [np.isfinite(one) for one in finite if not _shared(one)]
-        good += [one < np.inf for one in lower if not _shared(one)]  # which no NaN is
-        good += [one > -np.inf for one in upper if not _shared(one)]
+        """Return the cases, on the first axis, with a number that is missing or infinite."""
+        finite = [self.entries, self.cost, self.constant, self.hessian]
+        lower = [self.row_lower, self.column_lower]
+        upper = [self.row_upper, self.column_upper]
+        if self.first is not None:
+            finite.append(self.first.entries)
+            lower += [self.first.row_lower, self.first.lower]
+            upper += [self.first.row_upper, self.first.upper]
+        good = [np.isfinite(one) for one in finite if not _is_shared(one)]
+        # A comparison with NaN is False, so NaN is found, too.
+        good += [one < np.inf for one in lower if not _is_shared(one)]
+        good += [one > -np.inf for one in upper if not _is_shared(one)]
         cases = self.cost.shape[0]
         bad = np.zeros(cases, bool)
         for one in good:
@@ -73,55 +96,77 @@ class Blocks:
         return bad
 
     def joined(self, other: Blocks) -> Blocks:
-        """Append another's blocks after these, on the axis before the last."""
-        return Blocks(
-            *(
-                np.concatenate([getattr(self, f.name), getattr(other, f.name)], axis=-2)
-                for f in fields(self)
-            )
-        )
+        """Return these blocks followed by others, along the axis before the last."""
+
+        first = None
+        if self.first is not None and other.first is not None:
+            first = FirstStageData(*_joined_arrays(self.first, other.first))
+        return replace(Blocks(*_joined_arrays(self, other)), first=first)
 
 
-_TINY = 1e-20  # what a network's output layer may underflow to; no unit is so large
+def _joined_arrays(one: Any, other: Any) -> list[Any]:
+    """Return each array of one followed by that of the other, along the axis before the last."""
+    names = [name for name, array in vars(one).items() if isinstance(array, np.ndarray)]
+    return [
+        np.concatenate([getattr(one, name), getattr(other, name)], axis=-2)
+        for name in names
+    ]
 
 
-def _shared(array: np.ndarray) -> bool:
-    """Whether an array is the same for all cases, being certain."""
+_TINY = 1e-20  # smaller numbers are zero: a network's output layer may underflow
+
+
+def _is_shared(array: np.ndarray) -> bool:
+    """Whether an array holds certain data, which is one array for all cases."""
     return array.strides[0] == 0
 
 
 def evaluate(compiled: CompiledModel, omega: np.ndarray) -> Blocks:
-    """Return the recourse data at omega (..., p)."""
+    """Return the recourse data at omega (..., p + r)."""
     omega = np.where(np.abs(omega) < _TINY, 0.0, omega)
-    flat = omega.reshape(-1, compiled.p)
+    flat = omega.reshape(-1, compiled.width)
     rows, cost = compiled.recourse_rows, compiled.recourse_cost
     shape = omega.shape[:-1]
 
-    def shaped(numbers: Numbers) -> np.ndarray:
+    def read(numbers: Numbers) -> np.ndarray:
         if numbers.certain:
             return _everywhere(numbers, shape)
         return numbers.at(flat).reshape(*shape, len(numbers.constant))
 
     return Blocks(
-        shaped(rows.entries),
-        shaped(rows.lower),
-        shaped(rows.upper),
+        read(rows.entries),
+        read(rows.lower),
+        read(rows.upper),
         *compiled.recourse.bounds(omega),
-        shaped(cost.linear),
-        shaped(cost.constant),
-        shaped(cost.hessian),
+        read(cost.linear),
+        read(cost.constant),
+        read(cost.hessian),
+        first_stage_data(compiled, omega) if compiled.first_stage_moves else None,
+    )
+
+
+def first_stage_data(compiled: CompiledModel, omega: np.ndarray) -> FirstStageData:
+    """Return the first-stage data at omega (..., p + r)."""
+    rows, shape = compiled.first_rows, omega.shape[:-1]
+    flat = omega.reshape(-1, omega.shape[-1])
+    return FirstStageData(
+        *compiled.first.bounds(omega),
+        *(
+            numbers.at(flat).reshape(*shape, -1)
+            for numbers in (rows.lower, rows.upper, rows.entries)
+        ),
     )
 
 
 @lru_cache(256)
 def _everywhere(numbers: Numbers, shape: tuple[int, ...]) -> np.ndarray:
-    """Return numbers that are certain; decisions ask for few shapes again and again."""
+    """Return certain numbers for all outcomes; cached, because few shapes occur."""
     return shared(numbers.constant, shape)
 
 
 @dataclass
 class Arrays:
-    """One program: minimise cost'x + offset, row_lower <= Ax <= row_upper, bounds."""
+    """One program: minimize cost'x + offset, row_lower <= Ax <= row_upper, bounds."""
 
     cost: np.ndarray
     offset: float
@@ -149,7 +194,7 @@ class Stack:
     values: np.ndarray
 
     def __getitem__(self, case: int) -> Arrays:
-        cost, *others = self._picked(case)
+        cost, *others = self._pick_cases(case)
         return Arrays(cost, float(self.offset[case]), *others)
 
     def __iter__(self) -> Iterator[Arrays]:
@@ -158,12 +203,12 @@ class Stack:
         )
         return map(Arrays, cost, self.offset.tolist(), *others)
 
-    def part(self, cases: np.ndarray) -> Stack:
+    def part(self, cases: np.ndarray | slice) -> Stack:
         """Return the programs of some of the cases."""
-        cost, *others = self._picked(cases)
+        cost, *others = self._pick_cases(cases)
         return Stack(cost, self.offset[cases], *others)
 
-    def _picked(self, cases: Any) -> list[np.ndarray]:
+    def _pick_cases(self, cases: Any) -> list[np.ndarray]:
         return [array if array.ndim == 1 else array[cases] for array in self._all()]
 
     def _all(self) -> tuple[np.ndarray, ...]:
@@ -176,8 +221,8 @@ class Stack:
             self.values,
         )
 
-    def values_of(self, points: np.ndarray) -> np.ndarray:
-        """Return what points (n, columns), one of each program, cost."""
+    def values_at(self, points: np.ndarray) -> np.ndarray:
+        """Return the costs (n,) of points (n, columns), one per program."""
         return (self.cost * points).sum(axis=1) + self.offset
 
 
@@ -185,7 +230,7 @@ Program = TypeVar("Program", Arrays, Stack)
 
 
 def held_at(program: Program, places: np.ndarray, x: np.ndarray) -> Program:
-    """Return programs whose columns at some places (columns,) are held at points, rounded."""
+    """Return programs with the columns at ``places`` (columns,) fixed at rounded points."""
     values = np.rint(x)
     return replace(
         program,
@@ -195,22 +240,10 @@ def held_at(program: Program, places: np.ndarray, x: np.ndarray) -> Program:
 
 
 class Layout:
-    """Where everything stands in a program of a first stage and some recourse blocks.
+    """The positions of rows and columns in a program with some recourse blocks.
 
-    Parameters
-    ----------
-    compiled : CompiledModel
-    blocks : int
-        How many recourse blocks there are.
-
-    Attributes
-    ----------
-    columns, rows : int
-    scenario_columns, scenario_rows : int
-        How many of them zeta-SAA has; they come first.
-    start, index : array
-        The matrix's pattern, column by column.
-    integer : array (columns,)
+    ``scenario_columns`` and ``scenario_rows`` count those of zeta-SAA, which come first.
+    ``start`` and ``index`` are the sparsity pattern of the matrix, column by column.
     """
 
     def __init__(self, compiled: CompiledModel, blocks: int):
@@ -224,7 +257,10 @@ class Layout:
         self.integer = np.concatenate(
             [compiled.first.integer, np.tile(compiled.recourse.integer, blocks)]
         )
-        self._first = _first_stage(compiled)
+        self._first = first_stage_data(compiled, np.zeros(compiled.width))
+        cost = compiled.first_cost
+        self._first_cost = cost.linear.constant[: self.n1]
+        self._first_constant = float(cost.constant.constant[0])
         self._known: dict[str, Any] = {}
         row, column = self._places()
         self._order = np.lexsort((row, column))
@@ -233,36 +269,38 @@ class Layout:
         self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
 
     def arrays(self, blocks: Blocks, weights: np.ndarray) -> Arrays:
-        """Return the program of some blocks (one leading axis), their costs weighted."""
+        """Return the program of some blocks (one leading axis), with weights on their costs."""
         return self.stack(blocks[None], weights[None])[0]
 
     def stack(self, blocks: Blocks, weights: np.ndarray) -> Stack:
         """Return the programs of many cases (two leading axes: cases, blocks).
 
-        What no uncertain number moves is one array, the same object each time.
+        Certain data is one array for all cases, and the same object in every call.
         """
-        compiled, first = self.compiled, self._first
-        rows, columns = compiled.recourse_rows, compiled.recourse
+        compiled = self.compiled
+        first = self._first if blocks.first is None else blocks.first[:, 0]
+        rows, early = compiled.recourse_rows, compiled.first_rows
+        columns = compiled.recourse.certain and compiled.first.certain
+        lower = rows.lower.certain and early.lower.certain
+        upper = rows.upper.certain and early.upper.certain
+        entries = rows.entries.certain and early.entries.certain
+        join = self._join_stages
         return Stack(
             *self._costs(blocks, weights),
-            self._joined("lower", columns.certain, first.lower, blocks.column_lower),
-            self._joined("upper", columns.certain, first.upper, blocks.column_upper),
-            self._joined(
-                "row_lower", rows.lower.certain, first.row_lower, blocks.row_lower
-            ),
-            self._joined(
-                "row_upper", rows.upper.certain, first.row_upper, blocks.row_upper
-            ),
-            self._joined("values", rows.entries.certain, first.entries, blocks.entries),
+            join("lower", columns, first.lower, blocks.column_lower),
+            join("upper", columns, first.upper, blocks.column_upper),
+            join("row_lower", lower, first.row_lower, blocks.row_lower),
+            join("row_upper", upper, first.row_upper, blocks.row_upper),
+            join("values", entries, first.entries, blocks.entries),
         )
 
     def _costs(
         self, blocks: Blocks, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cost of every column, once where all cases share it, and offsets."""
+        """Return the columns' costs, as one row if all cases share it, and the offsets."""
         cost = self.compiled.recourse_cost
-        alike = len(weights) == 1 or weights.strides[0] == 0
-        if not (cost.linear.certain and alike):
+        is_shared = len(weights) == 1 or weights.strides[0] == 0
+        if not (cost.linear.certain and is_shared):
             return self._cost_rows(blocks, weights), self._offsets(blocks, weights)
         known = self._known.get("cost")
         if known is None or not np.array_equal(known[0], weights[0]):
@@ -276,28 +314,29 @@ class Layout:
     def _cost_rows(self, blocks: Blocks, weights: np.ndarray) -> np.ndarray:
         first, recourse = blocks.cost[..., : self.n1], blocks.cost[..., self.n1 :]
         costs = np.empty((len(weights), self.columns))
-        costs[:, : self.n1] = self._first.cost + np.einsum("nk,nks->ns", weights, first)
+        costs[:, : self.n1] = self._first_cost + np.einsum("nk,nks->ns", weights, first)
         costs[:, self.n1 :] = (weights[..., None] * recourse).reshape(len(weights), -1)
         return costs
 
     def _offsets(self, blocks: Blocks, weights: np.ndarray) -> np.ndarray:
         constant = blocks.constant[..., 0]
-        return self._first.constant + np.einsum("nk,nk->n", weights, constant)
+        return self._first_constant + np.einsum("nk,nk->n", weights, constant)
 
-    def _joined(
+    def _join_stages(
         self, name: str, certain: bool, first: np.ndarray, blocks: np.ndarray
     ) -> np.ndarray:
-        """Put the first stage before the blocks; once only where all is certain."""
+        """Return first-stage and recourse data joined; certain data is joined only once."""
         if certain and name in self._known:
             return self._known[name]
         cases = 1 if certain else len(blocks)
         flat = blocks[:cases].reshape(cases, -1)
-        joined = np.concatenate([shared(first, (cases,)), flat], axis=1)
+        first = shared(first, (cases,)) if first.ndim == 1 else first[:cases]
+        joined = np.concatenate([first, flat], axis=1)
         if name == "values":
             joined = joined[:, self._order]
         if not certain:
             return joined
-        # One object from the first time on, by which others know it again.
+        # Callers recognize certain data by the identity of this array.
         known = self._known[name] = joined[0]
         return known
 
@@ -313,33 +352,8 @@ class Layout:
         )
 
 
-@dataclass(frozen=True)
-class _FirstStage:
-    lower: np.ndarray
-    upper: np.ndarray
-    row_lower: np.ndarray
-    row_upper: np.ndarray
-    entries: np.ndarray
-    cost: np.ndarray
-    constant: float
-
-
-def _first_stage(compiled: CompiledModel) -> _FirstStage:
-    nowhere = np.zeros((1, compiled.p))
-    lower, upper = compiled.first.bounds(nowhere)
-    return _FirstStage(
-        lower[0],
-        upper[0],
-        compiled.first_rows.lower.constant,
-        compiled.first_rows.upper.constant,
-        compiled.first_rows.entries.constant,
-        compiled.first_cost.linear.constant[: len(compiled.first)],
-        float(compiled.first_cost.constant.constant[0]),
-    )
-
-
 class RecourseLayout:
-    """The program of the recourse alone: the decision is part of the rows' sides."""
+    """The program of the recourse alone: the decision shifts the sides of the rows."""
 
     def __init__(self, compiled: CompiledModel):
         rows = compiled.recourse_rows
@@ -362,7 +376,7 @@ class RecourseLayout:
         self._values: np.ndarray | None = None
 
     def _recourse_values(self, entries: np.ndarray) -> np.ndarray:
-        """Return the matrix entries (..., nonzeros); one object where they are certain."""
+        """Return the matrix entries (..., nonzeros); the same object if they are certain."""
         if not self._is_certain:
             return entries[..., self.recourse][..., self._order]
         if self._values is None:
@@ -378,11 +392,14 @@ class RecourseLayout:
 
     def shift(self, blocks: Blocks, decisions: np.ndarray) -> np.ndarray:
         """Return T(omega) y (n, rows): what a decision takes up of each row."""
-        shift = np.zeros((len(decisions), self.rows))
-        used = blocks.entries[:, self.technology] * decisions[:, self.technology_column]
-        for entry, row in enumerate(self.technology_row):
-            shift[:, row] += used[:, entry]
-        return shift
+        shift = np.zeros((self.rows, len(decisions)))
+        ys = np.ascontiguousarray(decisions.T)  # sums along rows are much faster
+        places = zip(
+            self.technology, self.technology_row, self.technology_column, strict=True
+        )
+        for entry, row, column in places:
+            shift[row] += blocks.entries[:, entry] * ys[column]
+        return shift.T
 
     def arrays(self, block: Blocks, shift: np.ndarray) -> Arrays:
         """Return the program of one block (no leading axis) after one decision."""
@@ -397,7 +414,7 @@ class RecourseLayout:
         )
 
     def stack(self, blocks: Blocks, shift: np.ndarray) -> Stack:
-        """Return the programs of many blocks (one leading axis), each after its own."""
+        """Return the programs of many blocks (one leading axis), each with its own shift."""
         return Stack(
             blocks.cost[:, self.n1 :],
             np.zeros(len(shift)),

@@ -1,4 +1,4 @@
-"""From an annotated Pyomo model to arrays: what a program on K scenarios is made of."""
+"""Compile an annotated Pyomo model to arrays, from which programs are assembled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyomo.repn.util import OrderedVarRecorder
 from pyomo_csg.errors import ModelError
 from pyomo_csg.solve.compile.parametric import Numbers, Translator, shared
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.stage_inference import Uncertainty, leaves
+from pyomo_csg.stages.stage_inference import Uncertainty, leaves, split_cost
 from pyomo_csg.transform.recourse_copy import Substitution
 
 _WHOLE = 1e-9
@@ -94,7 +94,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Cost:
-    """A cost to be minimised: linear, and the entries of a quadratic form x'Hx/2."""
+    """A cost to be minimized: linear, and the entries of a quadratic form x'Hx/2."""
 
     linear: Numbers
     constant: Numbers
@@ -108,15 +108,18 @@ class CompiledModel:
     """An annotated model as arrays.
 
     Columns are numbered first-stage variables first, then one scenario's recourse.
-    First-stage rows and costs depend on no uncertain number. Costs are to be minimised:
-    those of a model that is maximised are negated.
+    All numbers are functions of the data (p + r,): an outcome followed by the known
+    numbers. First-stage rows and bounds depend on known numbers alone. First-stage costs
+    are certain: terms with known Params stand in the recourse cost, which is exact
+    because weights sum to 1. Costs are to be minimized: those of a maximized model are
+    negated.
 
     Attributes
     ----------
     sense : int
-        1 to minimise, -1 to maximise.
-    p : int
-        How many numbers are uncertain.
+        1 to minimize, -1 to maximize.
+    p, r : int
+        Numbers of uncertain and of known parameters.
     first, recourse : Columns
     first_rows, recourse_rows : Rows
     first_cost, recourse_cost : Cost
@@ -125,12 +128,25 @@ class CompiledModel:
 
     sense: int
     p: int
+    r: int
     first: Columns
     recourse: Columns
     first_rows: Rows
     recourse_rows: Rows
     first_cost: Cost
     recourse_cost: Cost
+
+    @property
+    def width(self) -> int:
+        """How many numbers the data has."""
+        return self.p + self.r
+
+    @cached_property
+    def first_stage_moves(self) -> bool:
+        """Whether first-stage rows or bounds depend on known numbers."""
+        rows = self.first_rows
+        numbers = rows.entries, rows.lower, rows.upper
+        return not (self.first.certain and all(one.certain for one in numbers))
 
     @cached_property
     def quadratic(self) -> bool:
@@ -151,21 +167,14 @@ class CompiledModel:
 
 
 def compile_model(two_stage: TwoStageModel) -> CompiledModel:
-    """Compile a two-stage model.
-
-    Raises
-    ------
-    ModelError
-        Naming everything that is not linear (or, in the objective, quadratic), and the
-        solvers that take it.
-    """
+    """Compile a two-stage model; a ModelError names everything that is not linear or quadratic."""
     return _Compiler(two_stage).compile()
 
 
 class _Compiler:
     def __init__(self, two_stage: TwoStageModel):
         self._two_stage = two_stage
-        params = two_stage.uncertain_params
+        params = [*two_stage.uncertain_params, *two_stage.known_params]
         self._scratch = pyo.ConcreteModel()
         self._scratch.w = pyo.Var(range(len(params)))
         self._placeholders = list(self._scratch.w.values())
@@ -176,7 +185,8 @@ class _Compiler:
         # Here only the data matters: no variable counts as uncertain.
         data = Uncertainty(self._variables, params)
         self._touches = data.touches
-        self._is_uncertain = data.is_recourse
+        self._is_moving = data.is_recourse
+        self._is_uncertain = two_stage.uncertainty.touches
         self._substitute = Substitution(
             data, {id(p): w for p, w in zip(params, self._placeholders, strict=True)}
         )
@@ -198,17 +208,20 @@ class _Compiler:
 
     def compile(self) -> CompiledModel:
         two_stage, width = self._two_stage, len(self._two_stage.first_stage_variables)
+        known = Uncertainty(self._variables, two_stage.known_params)
+        certain, moving = split_cost(two_stage.first_stage_cost, known)
         compiled = CompiledModel(
             sense=int(two_stage.sense),
-            p=len(self._placeholders),
-            first=self._columns(self._variables[:width], moving=False),
-            recourse=self._columns(self._variables[width:], moving=True),
+            p=len(two_stage.uncertain_params),
+            r=len(two_stage.known_params),
+            first=self._columns(self._variables[:width], is_first=True),
+            recourse=self._columns(self._variables[width:]),
             first_rows=self._rows(two_stage.first_stage_constraints),
             recourse_rows=self._rows(
                 two_stage.recourse_constraints, two_stage.uncertain_bounds
             ),
-            first_cost=self._cost(two_stage.first_stage_cost),
-            recourse_cost=self._cost(two_stage.recourse_cost),
+            first_cost=self._cost(certain),
+            recourse_cost=self._cost(two_stage.recourse_cost + moving),
         )
         if compiled.quadratic and compiled.integer:
             self._problems.append(
@@ -226,8 +239,8 @@ class _Compiler:
             )
         return compiled
 
-    def _columns(self, variables: list[Any], moving: bool) -> Columns:
-        """Bounds; those of a first-stage variable that move are recourse rows."""
+    def _columns(self, variables: list[Any], is_first: bool = False) -> Columns:
+        """Return bounds; uncertain bounds of first-stage variables become recourse rows."""
         lower, upper = [], []
         for v in variables:
             if v.domain.get_interval()[2] not in (0, 1):
@@ -235,8 +248,8 @@ class _Compiler:
                     f"Var '{v.name}' has the domain {v.domain.name}, which is neither an "
                     f"interval nor a range of integers; {_OTHER_SOLVERS}"
                 )
-            lower.append(v.value if v.fixed else self._bound(v._lb, -np.inf, moving))
-            upper.append(v.value if v.fixed else self._bound(v._ub, np.inf, moving))
+            lower.append(v.value if v.fixed else self._bound(v._lb, -np.inf, is_first))
+            upper.append(v.value if v.fixed else self._bound(v._ub, np.inf, is_first))
         domain = np.array([_domain_bounds(v) for v in variables]).reshape(-1, 2)
         return Columns(
             self._numbers(lower),
@@ -246,14 +259,16 @@ class _Compiler:
             np.array([not v.is_continuous() for v in variables], bool),
         )
 
-    def _bound(self, bound: Any, infinite: float, moving: bool) -> Any:
+    def _bound(self, bound: Any, infinite: float, is_first: bool) -> Any:
         if bound is None:
             return infinite
         if bound.__class__ in native_numeric_types:
             return bound
         if not self._touches(bound):
             return value(bound)
-        return self._substitute(bound) if moving else infinite
+        if is_first and self._is_uncertain(bound):
+            return infinite  # it becomes a row
+        return self._substitute(bound)
 
     def _rows(self, constraints: list[Any], bounded: Iterable[Any] = ()) -> Rows:
         found = [row for con in constraints if (row := self._row(con)) is not None]
@@ -269,13 +284,13 @@ class _Compiler:
         )
 
     def _bound_rows(self, v: Any) -> Iterator[tuple[dict[int, Any], Any, Any]]:
-        """Rows of the bounds of a first-stage variable that an outcome moves."""
+        """Yield a row for each uncertain bound of a first-stage variable."""
         if id(v) in self._recourse:
             return
         entries = {self._column[id(v)]: 1.0}
-        if self._touches(v._lb):
+        if self._is_uncertain(v._lb):
             yield entries, self._substitute(v._lb), None
-        if self._touches(v._ub):
+        if self._is_uncertain(v._ub):
             yield entries, None, self._substitute(v._ub)
 
     def _row(self, con: Any) -> tuple[dict[int, Any], Any, Any] | None:
@@ -294,7 +309,7 @@ class _Compiler:
             return None
         entries = {self._column[key]: coef for key, coef in repn.linear.items()}
         lower = self._side(low, repn.constant)
-        # One object for both sides is how an equality is told from a coincidence.
+        # Both sides of an equality are one object; equal numbers may be a coincidence.
         return (
             entries,
             lower,
@@ -303,7 +318,7 @@ class _Compiler:
 
     def _repn(self, body: Any) -> Any:
         _, params = leaves(body)
-        if any(map(self._is_uncertain, params)):
+        if any(map(self._is_moving, params)):
             return self._linear.walk_expression(self._substitute(body))
         return self._certain.walk_expression(body)
 
@@ -340,10 +355,10 @@ class _Compiler:
 
 
 def _is_convex(compiled: CompiledModel) -> bool:
-    """Whether the quadratic terms, where they are certain, curve upwards."""
+    """Whether the quadratic terms are convex, as far as they are certain."""
     cost = compiled.recourse_cost
     if not cost.hessian.certain:
-        return True  # to be seen case by case
+        return True  # checked for each case
     size = len(compiled.first) + len(compiled.recourse)
     own, later = (
         hessian_matrix(c, c.hessian.constant, size) for c in (compiled.first_cost, cost)
@@ -359,7 +374,7 @@ def hessian_matrix(cost: Cost, entries: np.ndarray, size: int) -> np.ndarray:
 
 
 def is_positive(matrix: np.ndarray) -> bool:
-    """Whether a symmetric matrix has no negative eigenvalue, but for rounding."""
+    """Whether a symmetric matrix has no negative eigenvalue, up to rounding."""
     values = np.linalg.eigvalsh(matrix)
     return bool(values.min(initial=0.0) >= -_CONVEX * np.abs(values).max(initial=0.0))
 

@@ -14,18 +14,15 @@ from pyomo.repn.util import VarRecorder
 from pyomo_csg.locks import process_wide_lock
 
 _sympy = process_wide_lock()  # which imports names into tables that all threads see
-_DENSE = 10**6  # entries up to which slopes are a plain array, which multiplies faster
+_FEW = 64  # outcomes up to which it does not pay to leave out what does not move
+_DENSE = 10**6  # entries up to which slopes are a dense array, which multiplies faster
 
 
 class Functions:
-    """Functions of omega that are not affine, kept as text so that they travel.
+    """Functions of omega that are not affine, stored as text so that they can be pickled.
 
-    Parameters
-    ----------
-    texts : tuple of str
-        As sympy's ``srepr`` writes them, over ``w0, w1, ...``.
-    width : int
-        How many uncertain numbers there are.
+    The texts are those of sympy's ``srepr``, with the symbols ``w0, w1, ...``; ``width`` is
+    the number of uncertain parameters.
     """
 
     def __init__(self, texts: tuple[str, ...], width: int):
@@ -43,24 +40,24 @@ class Functions:
         return Functions, (self._texts, self._width)
 
     def values(self, omega: np.ndarray) -> np.ndarray:
-        """Return (n, size) at omega (n, p); what is not defined there is NaN."""
+        """Return values (n, size) at omega (n, p); NaN where a function is not defined."""
         with np.errstate(all="ignore"):
             values = self._stack(self._functions(*omega.T), len(omega))
         return np.where(np.isfinite(values), values, np.nan)
 
     def derivatives(self, omega: np.ndarray) -> np.ndarray:
-        """Return (n, size, p) at omega (n, p); floor and ceil are flat."""
+        """Return derivatives (n, size, p) at omega (n, p); those of floor and ceil are 0."""
         with np.errstate(all="ignore"):
             flat = self._stack(self._slopes(*omega.T), len(omega))
         return flat.reshape(len(omega), len(self), self._width)
 
     @cached_property
     def _functions(self) -> Any:
-        return self._compiled(self._exprs)
+        return self._compile(self._exprs)
 
     @cached_property
     def _slopes(self) -> Any:
-        return self._compiled(
+        return self._compile(
             [slope for expr in self._exprs for slope in self._row(expr)]
         )
 
@@ -77,7 +74,7 @@ class Functions:
         return [sympy.sympify(text) for text in self._texts]
 
     def _row(self, expr: Any) -> list[Any]:
-        """Return the derivatives of a function, its steps being taken as constants."""
+        """Return the derivatives of a function, with its steps treated as constants."""
         import sympy
 
         steps = expr.atoms(sympy.floor, sympy.ceiling)
@@ -88,7 +85,7 @@ class Functions:
             for symbol in self._symbols
         ]
 
-    def _compiled(self, exprs: list[Any]) -> Any:
+    def _compile(self, exprs: list[Any]) -> Any:
         import sympy
 
         with _sympy:
@@ -103,7 +100,7 @@ class Functions:
 def shared(vector: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return a vector as an array (\\*shape, size) that is the same everywhere.
 
-    As ``np.broadcast_to``, at a tenth of what that takes for a small one.
+    Like ``np.broadcast_to``, but ten times faster for small arrays.
     """
     strides = (0,) * len(shape) + vector.strides
     return np.ndarray((*shape, len(vector)), vector.dtype, vector, 0, strides)
@@ -112,19 +109,8 @@ def shared(vector: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 class Numbers:
     """A vector of numbers: constants, and at some positions functions of omega.
 
-    Parameters
-    ----------
-    constant : array (size,)
-    slopes : array or sparse matrix (p, size), or None
-        What affine entries add to their constant.
-    positions : array
-        Where other functions are added.
-    functions : Functions
-
-    Attributes
-    ----------
-    certain : bool
-        Whether no entry depends on omega.
+    Affine entries add ``slopes`` (p, size) times omega to ``constant`` (size,); ``functions``
+    are added at ``positions``. ``certain`` says whether no entry depends on omega.
     """
 
     def __init__(
@@ -161,7 +147,7 @@ class Numbers:
         return not len(self._functions)
 
     def certain_at(self, positions: np.ndarray) -> bool:
-        """Whether the entries at some positions depend on no uncertain number."""
+        """Whether the entries at some positions are certain."""
         moving = np.zeros(len(self.constant), bool)
         moving[self._positions] = True
         if self._slopes is not None:
@@ -174,15 +160,29 @@ class Numbers:
             return shared(self.constant, (len(omega),))
         if self._slopes is None:
             values = np.tile(self.constant, (len(omega), 1))
-        else:
+        elif len(omega) < _FEW or self._moving is None:
             values = omega @ self._slopes
             values += self.constant
+        else:
+            inputs, places, slopes = self._moving
+            values = np.tile(self.constant, (len(omega), 1))
+            values[:, places] += omega[:, inputs] @ slopes
         if len(self._functions):
             values[:, self._positions] += self._functions.values(omega)
         return values
 
+    @cached_property
+    def _moving(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """The inputs and places that affine entries have, and their slopes; None if many."""
+        if not isinstance(self._slopes, np.ndarray):
+            return None  # sparse
+        inputs, places = (np.flatnonzero(self._slopes.any(axis=a)) for a in (1, 0))
+        if 2 * len(inputs) * len(places) > self._slopes.size:
+            return None
+        return inputs, places, self._slopes[np.ix_(inputs, places)]
+
     def pull_back(self, sensitivity: np.ndarray, omega: np.ndarray) -> np.ndarray:
-        """Return d/d omega (n, p) of what moves by ``sensitivity`` (n, size)."""
+        """Return the gradient (n, p) in omega, given that in these numbers (n, size)."""
         result = np.zeros_like(omega)
         if self._slopes is not None:
             result += sensitivity @ self._slopes.T
@@ -193,13 +193,7 @@ class Numbers:
 
 
 class Translator:
-    """Reads numbers off expressions of placeholders.
-
-    Parameters
-    ----------
-    placeholders : list of VarData
-        Variables that stand for the uncertain Params, in their order.
-    """
+    """Turns expressions of placeholders, which stand for the uncertain Params, into Numbers."""
 
     def __init__(self, placeholders: list[Any]):
         self._index = {id(v): i for i, v in enumerate(placeholders)}

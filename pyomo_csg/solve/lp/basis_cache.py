@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-_FEASIBILITY = 1e-9  # HiGHS's tolerance: a basis is not stricter than the solver
+_FEASIBILITY = 1e-9  # HiGHS's feasibility tolerance
 _ROUNDING = 1e-12  # of the absolute terms of a basic value
 
 
@@ -95,9 +95,10 @@ class CaseBounds:
     def are_ordered(self) -> np.ndarray:
         """Return for which cases (n,) no lower bound exceeds its upper bound."""
         (low, high), (lower, upper) = self._bounds
-        return np.asarray(
-            _is_ordered(lower, upper).all(axis=0) & _is_ordered(low, high).all()
-        )
+        below, above = self._sometimes_finite
+        both = (below & above)[self._count :]
+        ordered = _is_ordered(lower[both], upper[both]).all(axis=0)
+        return np.asarray(ordered & _is_ordered(low, high).all())
 
     def try_basis(
         self, basis: Basis, cases: np.ndarray
@@ -111,7 +112,7 @@ class CaseBounds:
         if fits.any():
             values = basis.basic_values(fixed, varying)
             violation = self._violation(basis, cases, values)
-            # Rounding is a matter of each case's own terms, and seldom matters.
+            # The rounding of each case's terms is computed only where a bound is violated.
             doubtful = np.flatnonzero(
                 fits & (violation > 0) & (violation <= _FEASIBILITY)
             )
@@ -129,7 +130,7 @@ class CaseBounds:
         return fits, (cost[first:] @ varying)[fits] + cost[:first] @ fixed
 
     def _sizes(self, places: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """Return the sizes of what rows' bounds (places, cases) are differences of.
+        """Return the sizes of the terms of which rows' bounds (places, cases) are differences.
 
         A bound of zero that is a difference of large numbers has their rounding.
         """

@@ -204,7 +204,7 @@ class FaceSearch:
         off_face = _is_off_face(saa, x[:, : self._layout.scenario_columns], values)
         for i in map(int, np.flatnonzero(off_face)):
             x[i], buffer.troubles[i] = np.nan, not_exact()
-        return stack.values_of(x), buffer.troubles
+        return stack.values_at(x), buffer.troubles
 
     def _extend_basis(self, saa: Any | None) -> Any | None:
         """Return zeta-SAA's basis with the last search's basis of the outcome's block."""

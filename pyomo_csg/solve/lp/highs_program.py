@@ -34,10 +34,14 @@ EXACT_OPTIONS = {
     "threads": 1,
     "primal_feasibility_tolerance": 1e-9,
     "dual_feasibility_tolerance": 1e-9,
-    "small_matrix_value": 1e-12,  # HiGHS drops smaller entries without a word; its least
+    "small_matrix_value": 1e-12,  # the least it accepts; smaller entries are dropped
 }
 _NEEDED = {"solver": ("choose", "simplex"), "run_crossover": ("on",)}
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
+_LARGE = 1000  # rows; smaller programs lose little by a start that does not help
+_INTERIOR_POINT = 3000  # rows; from here on, it is faster than simplex from nothing
+_FEW_ITERATIONS, _SHARE_OF_ROWS = 500, 8
+_MOST_SKIPPED = 64
 _COLUMNWISE = int(highspy.MatrixFormat.kColwise)
 _MINIMIZE = int(highspy.ObjSense.kMinimize)
 
@@ -110,7 +114,7 @@ def status_trouble(status: Any) -> SolverTrouble:
 
 
 def _check_accepted(status: Any) -> None:
-    """Raise if HiGHS refused its data: it would go on with the old."""
+    """Raise if HiGHS rejected data: it would continue with the old data."""
     if status == highspy.HighsStatus.kError:
         raise SolverTrouble("error", "HiGHS refused the program's data")
 
@@ -124,6 +128,36 @@ def unpack(packed: Sequence[bytes], width: int) -> np.ndarray:
 
 def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
     return one is other or one.tobytes() == other.tobytes()  # faster than array_equal
+
+
+class WarmStarts:
+    """Decides whether a large program starts from the basis at hand.
+
+    From the basis of a similar program, simplex takes few iterations. From that of a
+    different one it can take more than from nothing, since only a cold start is presolved.
+    A warm start with too many iterations is stopped, and the next starts are cold: one, then
+    two, then four. Iterations count, not seconds, so answers do not depend on the machine.
+    """
+
+    def __init__(self, rows: int):
+        self.most_iterations = max(_FEW_ITERATIONS, rows // _SHARE_OF_ROWS)
+        self._skipped, self._left = 0, 0
+
+    def is_due(self) -> bool:
+        """Whether the next start is warm; each call counts as a start."""
+        if self._left:
+            self._left -= 1
+            return False
+        return True
+
+    def succeeded(self) -> None:
+        """Go on with warm starts."""
+        self._skipped = 0
+
+    def failed(self) -> None:
+        """Leave out twice as many as after the last failure."""
+        self._skipped = min(_MOST_SKIPPED, max(1, 2 * self._skipped))
+        self._left = self._skipped
 
 
 class HighsProgram:
@@ -140,6 +174,8 @@ class HighsProgram:
         Whether integer variables become continuous.
     scaled : bool, optional
         Whether costs are scaled to suit HiGHS's tolerances.
+    stays_warm : bool, optional
+        Whether every run starts from the last basis, since programs differ in few numbers.
     """
 
     def __init__(
@@ -148,6 +184,7 @@ class HighsProgram:
         context: SolveContext,
         relaxed: bool = False,
         scaled: bool = False,
+        stays_warm: bool = False,
     ):
         self.layout = layout
         self.highs: Any = highspy.Highs()
@@ -159,6 +196,8 @@ class HighsProgram:
         self._is_mip = bool(layout.integer.any()) and not relaxed
         integer = layout.integer if not relaxed else np.zeros(layout.columns, bool)
         self._kinds = integer.astype(np.int32)  # HiGHS's code for an integer is 1
+        adapts = layout.rows >= _LARGE and not self._is_mip and not stays_warm
+        self._warm_starts = WarmStarts(layout.rows) if adapts else None
         self._scaled = scaled
         self._cost: tuple[np.ndarray, np.ndarray] | None = None  # original, scaled
         self._sent: Arrays | None = None
@@ -255,7 +294,7 @@ class HighsProgram:
             self.highs.setBasis(basis)
 
     def _solve_loaded(self) -> None:
-        status = self._run()
+        status = self._run() if self._warm_starts is None else self._run_large()
         if status == _STATUS.kOptimal:
             return
         if status not in (_STATUS.kTimeLimit, _STATUS.kInterrupt):
@@ -264,6 +303,41 @@ class HighsProgram:
             status = self._run()
         if status != _STATUS.kOptimal:
             raise status_trouble(status)
+
+    def _run_large(self) -> Any:
+        """Run HiGHS from the basis at hand if that pays, otherwise from nothing."""
+        starts, highs = self._warm_starts, self.highs
+        assert starts is not None
+        if highs.getBasis().valid and starts.is_due():
+            users = highs.getOptionValue("simplex_iteration_limit")[1]
+            most = min(users, starts.most_iterations)
+            with self._options(simplex_iteration_limit=most):
+                status = self._run()
+            if status != _STATUS.kIterationLimit:
+                starts.succeeded()
+                return status
+            starts.failed()
+        highs.clearSolver()
+        cold = {"presolve": "on", "simplex_strategy": DUAL_SIMPLEX}
+        is_free = highs.getOptionValue("solver")[1] == "choose"
+        if self.layout.rows >= _INTERIOR_POINT and is_free:
+            cold["solver"] = "ipm"
+        with self._options(**cold):
+            status = self._run()
+        # Again by simplex: for the factors of the basis, and for its exact tolerances.
+        return self._run() if status == _STATUS.kOptimal else status
+
+    @contextmanager
+    def _options(self, **options: Any) -> Iterator[None]:
+        """Set HiGHS options for the runs inside."""
+        before = {name: self.highs.getOptionValue(name)[1] for name in options}
+        for name, value in options.items():
+            self.highs.setOptionValue(name, value)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                self.highs.setOptionValue(name, value)
 
     def _run(self) -> Any:
         """Run HiGHS once, within the time limit, and return its model status."""

@@ -127,7 +127,7 @@ class LinearSolver:
             duals = self._rescaled.certify_many(stack, x, row_duals, buffer.troubles)
         else:
             self._rescaled.repair(stack, x, row_duals, buffer.troubles)
-        values, n1 = stack.values_of(x), self.layout.n1
+        values, n1 = stack.values_at(x), self.layout.n1
         # A solver's decision may miss a bound by rounding; its recourse would notice.
         bounds = stack.column_lower[..., :n1], stack.column_upper[..., :n1]
         return LinearSolved(

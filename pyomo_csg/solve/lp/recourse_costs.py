@@ -36,6 +36,7 @@ _WILD = 1e4  # between two units: without need, other units only change the roun
 _MOST_ERROR = 1e-9  # of a basis's responses, in natural units
 _FIRST_PART = 4_096  # cases: enough to learn the common bases from
 _PART_NUMBERS = 500_000  # row sides per part: what fits into a processor's cache
+_CHECKED_AT_ONCE = 64  # solved cases, for the same reason
 
 
 class CacheBudget:
@@ -131,7 +132,11 @@ class RecourseSolver:
         # Presolve would drop the basis from which the next case starts.
         lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX}
         self._program = HighsProgram(
-            self.layout, context.with_defaults(lean), relaxed=True, scaled=True
+            self.layout,
+            context.with_defaults(lean),
+            relaxed=True,
+            scaled=True,
+            stays_warm=True,
         )
         self._rescaled = RescaledSolver(self.layout, context)
         self._has_integers = compiled.integer_recourse
@@ -176,7 +181,7 @@ class RecourseSolver:
         return costs, troubles
 
     def _parts(self, count: int) -> Iterator[slice]:
-        """Split cases: first a few to learn bases from, then as many as fit a cache."""
+        """Split cases: first a few to learn bases from, then chunks that fit into a cache."""
         most = max(_FIRST_PART, _PART_NUMBERS // max(1, self.layout.rows))
         start = 0
         while start < count:
@@ -226,7 +231,8 @@ class RecourseSolver:
     def _first_stage_costs(self, decisions: np.ndarray, blocks: Blocks) -> np.ndarray:
         """Return h(y) and the outcome's cost of the decision itself."""
         n1, first = self.layout.n1, self._compiled.first_cost
-        per_unit = first.linear.constant[:n1] + blocks.cost[:, :n1]
+        per_unit = first.linear.constant[:n1] + _once(blocks.cost)[:, :n1]
+        per_unit = np.broadcast_to(per_unit, decisions.shape)
         constant = first.constant.constant[0] + blocks.constant[:, 0]
         return np.einsum("ns,ns->n", decisions, per_unit) + constant
 
@@ -310,8 +316,8 @@ class RecourseSolver:
     def _case_bounds(self, blocks: Blocks, shift: np.ndarray) -> CaseBounds:
         columns = (blocks.column_lower, blocks.column_upper)
         rows = (
-            np.ascontiguousarray((blocks.row_lower - shift).T),
-            np.ascontiguousarray((blocks.row_upper - shift).T),
+            np.subtract(blocks.row_lower.T, shift.T, order="C"),
+            np.subtract(blocks.row_upper.T, shift.T, order="C"),
         )
         if self._compiled.recourse.certain:
             return CaseBounds((columns[0][0], columns[1][0]), rows, shift.T)
@@ -376,14 +382,20 @@ class RecourseSolver:
         if self._has_integers:
             best = np.array([one.z for one in found])
             stack = held_at(stack, self.layout.integer, best)
-        failed: Troubles = {}
-        _, row_duals = self._rescaled.certify_many(
-            stack, z, row_duals, failed, need_clear=False
-        )
-        costs[cases] = stack.values_of(z)
-        troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
-        if duals is not None:
-            duals.rows[cases] = row_duals
+        for start in range(0, len(cases), _CHECKED_AT_ONCE):
+            part, failed = (
+                slice(start, start + _CHECKED_AT_ONCE),
+                dict[int, SolverTrouble](),
+            )
+            some, points = stack.part(part), z[part]
+            if duals is None:
+                self._rescaled.repair(some, points, row_duals[part], failed)
+            else:
+                _, duals.rows[cases[part]] = self._rescaled.certify_many(
+                    some, points, row_duals[part], failed, need_clear=False
+                )
+            costs[cases[part]] = some.values_at(points)
+            troubles.update((int(cases[part][i]), one) for i, one in failed.items())
 
     def _read_basis(self, entries: np.ndarray, cost: np.ndarray) -> Basis | None:
         """Return the basis just found; None if its matrix is singular."""
@@ -426,6 +438,11 @@ class RecourseSolver:
         matrix = self.layout.matrix(entries) * columns / rows[:, None]
         slacks = -np.eye(self.layout.rows)
         return np.hstack([matrix, slacks]), np.concatenate([columns, rows])
+
+
+def _once(numbers: np.ndarray) -> np.ndarray:
+    """Return one row (1, ...) of numbers (n, ...) that are the same in all rows by design."""
+    return numbers[:1] if numbers.strides[0] == 0 else numbers
 
 
 def _solve_accurately(matrix: np.ndarray, sides: np.ndarray) -> np.ndarray | None:

@@ -89,7 +89,9 @@ class RescaledSolver:
         failed = ~certificate.optimal | (~certificate.clear if need_clear else False)
         for i in map(int, np.flatnonzero(failed)):
             if i not in troubles:
-                moved = self._corrected(stack[i], x[i], row_duals[i], certificate.of(i))
+                moved = self._move_onto_rows(
+                    stack[i], x[i], row_duals[i], certificate.of(i)
+                )
                 if moved is not None and (moved[1].clear or not need_clear):
                     x[i], (columns[i], rows[i]) = moved[0], moved[1].duals
                     failed[i] = False
@@ -108,13 +110,17 @@ class RescaledSolver:
         if proven.all():
             return
         doubted = np.flatnonzero(~proven)
-        certificate = self.checker.check(
-            stack.part(doubted), x[doubted], row_duals[doubted]
+        points, failed = x[doubted], {}
+        for place, case in enumerate(map(int, doubted)):
+            if case in troubles:
+                failed[place] = troubles.pop(case)
+        self.certify_many(
+            stack.part(doubted), points, row_duals[doubted], failed, need_clear=False
         )
-        proven[doubted] = certificate.optimal
-        self._solve_failed(stack, x, ~proven, troubles)
+        x[doubted] = points
+        troubles.update((int(doubted[place]), one) for place, one in failed.items())
 
-    def _corrected(
+    def _move_onto_rows(
         self,
         arrays: Arrays,
         x: np.ndarray,

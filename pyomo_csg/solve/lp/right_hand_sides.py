@@ -44,7 +44,7 @@ class RightHandSideArrays:
 
 
 def right_hand_side_arrays(two_stage: TwoStageModel) -> RightHandSideArrays:
-    """Return the matrices of a model, or raise a ModelError that lists what it must not have."""
+    """Return the matrices of a model, or raise a ModelError that lists why it has none."""
     compiled, name = compile_model(two_stage), two_stage.model.name or ""
     _check_form(name, compiled)
     layout = RecourseLayout(compiled)
@@ -80,6 +80,7 @@ def _check_form(name: str, compiled: CompiledModel) -> None:
     rows, cost = compiled.recourse_rows, compiled.recourse_cost
     sides = (rows.lower, rows.upper, compiled.recourse.lower, compiled.recourse.upper)
     faults = {
+        "it has known Params; annotate it without": compiled.r > 0,
         "it has integer variables": compiled.integer,
         "its objective is quadratic": compiled.quadratic,
         "coefficients of its constraints are uncertain": not rows.entries.certain,

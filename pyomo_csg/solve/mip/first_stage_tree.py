@@ -18,6 +18,7 @@ from pyomo_csg.solve.mip.cost_scale import COST_SLACK, cost_size
 from pyomo_csg.solve.mip.mip_program import MipResult, Relaxation
 from pyomo_csg.solve.mip.rounding import Rounder
 
+_WHOLE = 1e-6  # a step count this close below a whole number counts as whole
 _INTEGRAL = 1e-9  # HiGHS's feasibility tolerance
 _LEAF_COST = 20  # in relaxations: what an integer program takes, about
 _MAX_ENTRIES = 200_000  # matrix entries that are checked at once
@@ -153,7 +154,7 @@ class FirstStageTree:
         x, row_duals = buffer.arrays()
         troubles = buffer.troubles
         duals = self._relaxation.rescaled.certify_many(stack, x, row_duals, troubles)
-        bounds, nodes = stack.values_of(x), {}
+        bounds, nodes = stack.values_at(x), {}
         for i, arrays in enumerate(stack):
             if i not in troubles:
                 lower = arrays.column_lower[self.integers]
@@ -161,6 +162,22 @@ class FirstStageTree:
                 found = (duals[0][i], duals[1][i]), float(bounds[i]), x[i], bases[i]
                 nodes[i] = Node(lower, upper, *found)
         return nodes, troubles
+
+    def tighten_by_reduced_costs(self, node: Node, highest: float) -> Region:
+        """Return the box without integers that lead to a cost above ``highest``.
+
+        Each step of an integer away from its bound costs at least its reduced cost.
+        """
+        assert node.duals is not None
+        reduced_cost = node.duals[0][self.integers]
+        spare = max(0.0, highest - node.bound)
+        with np.errstate(divide="ignore"):
+            steps = np.floor(spare / np.abs(reduced_cost) + _WHOLE)
+        lower, upper = node.lower, node.upper
+        return Region(
+            np.where(reduced_cost < 0, np.maximum(lower, upper - steps), lower),
+            np.where(reduced_cost > 0, np.minimum(upper, lower + steps), upper),
+        )
 
     def grow(
         self,

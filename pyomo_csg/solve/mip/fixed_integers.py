@@ -174,7 +174,10 @@ class FixedIntegerSolver:
             point = np.concatenate([decision, recourse.z])
             if best is not None and arrays.cost @ point >= arrays.cost @ best:
                 break
-            best, follower = point, self._program.solve_with_integers_of(arrays, point)
+            best, follower = (
+                point,
+                self._program.solve_with_fixed_integers(arrays, point),
+            )
             if follower is None:
                 break
             x = follower

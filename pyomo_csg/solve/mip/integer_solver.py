@@ -10,7 +10,7 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack
 from pyomo_csg.solve.compile.compiler import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
-from pyomo_csg.solve.mip.cost_scale import cost_size
+from pyomo_csg.solve.mip.cost_scale import COST_SLACK, cost_size
 from pyomo_csg.solve.mip.first_stage_tree import (
     FirstStageTree,
     Node,
@@ -28,6 +28,7 @@ from pyomo_csg.solve.mip.tie_search import TieSearch
 
 _MAX_INTEGERS = 50
 _MAX_RELAXATIONS = 1000
+_GENEROUS = 4  # times the slack of the cut, which has a tolerance of its own
 # With continuous recourse, HiGHS's heuristics find nothing that its tree does not.
 _LEAN = {
     "mip_heuristic_run_feasibility_jump": False,
@@ -83,7 +84,9 @@ class IntegerSolver:
     The relaxation comes first; where it rounds to an integer point of the same cost, that point
     is optimal. Otherwise, with 1 to 50 integers in the first stage, a tree branches on those
     alone. Without any, with more, or if the tree needs more than 1000 relaxations (a leaf that
-    is an integer program counts as 20), HiGHS solves the whole program from the incumbent.
+    is an integer program counts as 20), HiGHS solves the whole program from the incumbent. So
+    it does for first-stage integers with more than two values and a continuous recourse, where
+    its cuts close the gap sooner than branching.
 
     Parameters
     ----------
@@ -119,6 +122,7 @@ class IntegerSolver:
         few = 1 <= compiled.first.integer.sum() <= _MAX_INTEGERS
         self.uses_rounding = method in (None, "relaxation")
         self.uses_tree = method == "tree" or (method is None and bool(few))
+        self._needs_binaries = method is None and not compiled.integer_recourse
 
     @cached_property
     def _leaf_solver(self) -> FixedIntegerSolver:
@@ -163,7 +167,7 @@ class IntegerSolver:
         Integer programs start from no basis, and none is proven to be unique.
         """
         found, troubles = self._find_optima(self._relax(blocks, weights))
-        solved = Solved.nothing(len(weights), self._layout.n1)
+        solved = Solved.empty(len(weights), self._layout.n1)
         for i, one in found.items():
             solved.put(i, one)
         solved.troubles.update(troubles)
@@ -251,7 +255,8 @@ class IntegerSolver:
         """Return the optimum by the tree, or by HiGHS if the tree cannot finish."""
         self._deadline.start()
         tree = TreeResult(bound=root.bound, complete=False)
-        if self.uses_tree:
+        is_binary = bool((root.upper - root.lower <= 1).all())
+        if self.uses_tree and (is_binary or not self._needs_binaries):
             solve_leaf = partial(self._leaf_solver.solve, blocks, weights)
             tree = self._tree.grow(arrays, root, solve_leaf, _MAX_RELAXATIONS)
         if tree.stopped is not None or (tree.complete and tree.x is not None):
@@ -262,11 +267,12 @@ class IntegerSolver:
         best = self._plain_program.solve_to_limit(arrays, tree.x, size=size)
         if best.x is None and best.stopped is None:
             raise SolverTrouble("infeasible")
-        everywhere = Region(root.lower, root.upper)
+        region = Region(root.lower, root.upper)
+        if best.x is not None:
+            highest = arrays.value(best.x) + _GENEROUS * COST_SLACK * size
+            region = self._tree.tighten_by_reduced_costs(root, highest)
         bound = max(best.bound, tree.bound)
-        return _integer_found(
-            arrays, best.x, bound, "plain", [everywhere], best.stopped
-        )
+        return _integer_found(arrays, best.x, bound, "plain", [region], best.stopped)
 
 
 def _integer_found(

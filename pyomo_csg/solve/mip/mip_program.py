@@ -184,7 +184,7 @@ class MipProgram(HighsProgram):
         """Return the best integer point that HiGHS has, if any."""
         if self.highs.getInfo().primal_solution_status != _FEASIBLE:
             return None
-        self._deadline.start()  # again: polishing a known point is worth one more LP
+        self._deadline.start()  # polishing a known point is worth one more LP
         try:
             return self._polish(arrays, self.point())
         except SolverTrouble:
@@ -205,8 +205,8 @@ class MipProgram(HighsProgram):
 
     def _interrupt(self, event: Any) -> None:
         """Stop HiGHS when its bound exceeds the highest cost, or on Ctrl-C."""
-        # HiGHS has no option for the former. It keeps the answer from one event, and one run,
-        # to the next, so "go on" must be said, too.
+        # HiGHS has no option for the former. It keeps the flag between events and runs, so the
+        # flag must be reset, too.
         above = event.data_out.mip_dual_bound / self._factor > self._highest
         event.interrupt(above or self._stop.is_set())
 
@@ -215,14 +215,14 @@ class MipProgram(HighsProgram):
         point = np.where(self.layout.integer, np.rint(x), x)
         if self._checker.is_feasible(arrays, point):
             return point
-        fixed = self.solve_with_integers_of(arrays, point)
+        fixed = self.solve_with_fixed_integers(arrays, point)
         if fixed is None:
             raise SolverTrouble(
                 "not whole", "rounding the integers of the point found violates a row"
             )
         return fixed
 
-    def solve_with_integers_of(
+    def solve_with_fixed_integers(
         self, arrays: Arrays, x: np.ndarray
     ) -> np.ndarray | None:
         """Return the best point with the integers of ``x``, if there is any."""

@@ -67,8 +67,10 @@ class Rounder:
         """Return such a point, with integers rounded down where possible, else up."""
         point, activity = x.copy(), self._checker.row_activity(arrays, x)
         # Down first: that frees capacity that others may need to go up.
-        self._round_columns(arrays, point, activity, _down)
-        if not self._round_columns(arrays, point, activity, _up, all_or_none=True):
+        self._round_columns(arrays, point, activity, _round_down)
+        if not self._round_columns(
+            arrays, point, activity, _round_up, all_or_none=True
+        ):
             return None
         point[self._integer] = np.rint(point[self._integer])
         is_cheap = _cost(arrays, point) <= _highest_cost(arrays, x)
@@ -146,15 +148,15 @@ def _highest_cost(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
     return np.asarray(_cost(program, x) + COST_SLACK * cost_terms(program, x))
 
 
-def _up(x: np.ndarray) -> np.ndarray:
+def _round_up(x: np.ndarray) -> np.ndarray:
     return np.ceil(x - _FEASIBILITY)
 
 
-def _down(x: np.ndarray) -> np.ndarray:
+def _round_down(x: np.ndarray) -> np.ndarray:
     return np.floor(x + _FEASIBILITY)
 
 
-_MODES: tuple[RoundingMode, ...] = (np.rint, _up, _down)
+_MODES: tuple[RoundingMode, ...] = (np.rint, _round_up, _round_down)
 
 
 def _is_within(arrays: Arrays, rows: np.ndarray, activity: np.ndarray) -> np.ndarray:

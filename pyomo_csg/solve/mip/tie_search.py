@@ -131,10 +131,10 @@ class TieSearch:
         self._face_program.rescaled.repair(stack, points, row_duals, buffer.troubles)
         rounded, is_good = self._rounder.find_integer_points(stack, points)
         scenarios = rounded[:, : self._layout.scenario_columns]
-        values, sizes = saa.values_of(optima), cost_terms(saa, optima)
+        values, sizes = saa.values_at(optima), cost_terms(saa, optima)
         is_good &= cut_violation(saa, scenarios, values, sizes) == 0
         self._stats.relaxed += int(is_good.sum())
-        return np.where(is_good, stack.values_of(rounded), np.nan)
+        return np.where(is_good, stack.values_at(rounded), np.nan)
 
     def _search_region(self, case: _Case, region: Region) -> float:
         if region.is_fixed and len(self._integers) == self._layout.n1:

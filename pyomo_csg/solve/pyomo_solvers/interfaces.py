@@ -18,7 +18,7 @@ from pyomo.contrib.solver.common.factory import SolverFactory as ContribFactory
 from pyomo.core.base.block import BlockData
 
 APPSI, CONTRIB = "appsi_", "contrib_"
-# What appsi and contrib.solver call the same condition.
+# Our names of the conditions of appsi and contrib.solver.
 _STATUSES = {
     "optimal": "optimal",
     "convergenceCriteriaSatisfied": "optimal",
@@ -31,7 +31,7 @@ _STATUSES = {
     "maxIterations": "iteration limit",
     "iterationLimit": "iteration limit",
     "objectiveLimit": "objective limit",
-    "licensingProblems": "licence",
+    "licensingProblems": "license",
 }
 _kept: list[Interface] = []
 _UNDECIDED = {"infeasibleOrUnbounded", "unknown", "error"}
@@ -39,24 +39,12 @@ _UNDECIDED = {"infeasibleOrUnbounded", "unknown", "error"}
 
 @dataclass(frozen=True)
 class Answer:
-    """The end of one run of a solver.
+    """The end of one run of a solver."""
 
-    Attributes
-    ----------
-    status : str
-        ``'optimal'``, ``'infeasible'``, ``'time limit'``, ...
-    is_decided : bool
-        Whether another run with other options would end no better.
-    bound : float or None
-        A proven bound on the optimum.
-    load : callable
-        Puts the point on the model's variables.
-    """
-
-    status: str
-    is_decided: bool
-    bound: float | None
-    load: Callable[[], None]
+    status: str  # 'optimal', 'infeasible', 'time limit', ...
+    is_decided: bool  # a second run with other options would be of no use
+    bound: float | None  # proven for the optimum
+    load: Callable[[], None]  # loads the point into the model's variables
 
 
 class Interface(Protocol):
@@ -90,7 +78,7 @@ class AppsiInterface:
                 self._solver.update_config[name] = False
 
     def availability(self) -> Any:
-        """Return appsi's Availability; a version that it cannot read is a bad one."""
+        """Return appsi's Availability; a version that it cannot parse counts as bad."""
         found = self._solver.available()
         if found and self._key == "cbc":
             try:
@@ -119,7 +107,7 @@ class AppsiInterface:
         answer = _answer(results, results.best_objective_bound, loader.load_vars)
         is_late = time_limit is not None and time.perf_counter() - start >= time_limit
         if self._key == "cbc" and answer.status == "infeasible" and is_late:
-            # CBC says so too if its time ends before it finds a point.
+            # CBC also reports this if the time is up before it finds a point.
             return replace(answer, status="time limit")
         return answer
 
@@ -153,7 +141,7 @@ class ContribInterface:
         time_limit: float | None,
         timer: HierarchicalTimer,
     ) -> Answer:
-        """Solve the model; a solver that is not persistent translates it anew."""
+        """Solve the model; a solver that is not persistent translates it again."""
         with _quiet():
             results = self._solver.solve(
                 model, solver_options=dict(options), time_limit=time_limit, timer=timer
@@ -164,7 +152,7 @@ class ContribInterface:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence warnings about suffixes, which would come with every case."""
+    """Silence warnings about suffixes, which would repeat for every case."""
     logger = logging.getLogger("pyomo.repn")
     level = logger.level
     with warnings.catch_warnings():
@@ -183,7 +171,7 @@ def _answer(results: Any, bound: float | None, load: Callable[[], None]) -> Answ
 
 
 def make_interface(family: str, key: str) -> Interface:
-    """Return a new solver object, which looks for changed Params and nothing else."""
+    """Return a new solver object, which checks for changed Params only."""
     return AppsiInterface(key) if family == APPSI else ContribInterface(key)
 
 
@@ -191,7 +179,7 @@ def make_interface(family: str, key: str) -> Interface:
 def availability(family: str, key: str) -> Any:
     """Return Pyomo's Availability of a solver; true if it can be used."""
     solver = make_interface(family, key)
-    # Pyomo counts the users of Gurobi's licence, and miscounts a solver that is dropped
+    # Pyomo counts the users of Gurobi's license, and miscounts a solver that is dropped
     # before it has had a model. So this one is kept.
     _kept.append(solver)
     return solver.availability()

@@ -17,8 +17,8 @@ def option_problems(
 ) -> list[str]:
     """Return the problems of the options of a solver, each with the option's name.
 
-    HiGHS, Gurobi and SCIP are asked whether they take an option. Other solvers cannot be
-    asked; there, options of ``exact`` must be of the same type as in it.
+    HiGHS, Gurobi and SCIP check options themselves. For other solvers, an option that is
+    also in ``exact`` must have the same type.
     """
     problems = [
         f"option {name!r:.80} is {option!r:.80}; give a name and a number or a text"
@@ -41,7 +41,7 @@ def option_problems(
 
 
 def _is_value(option: Any) -> bool:
-    """Whether a solver may take it: a number other than NaN, a bool or a text."""
+    """Whether a value can be an option: a number other than NaN, a bool or text."""
     if isinstance(option, float):
         return not math.isnan(option)
     return isinstance(option, str | bool | int)
@@ -49,7 +49,7 @@ def _is_value(option: Any) -> bool:
 
 def _highs_problems(options: Mapping[str, Any]) -> list[str]:
     try:
-        check_options(options)  # appsi would only log a misspelt one
+        check_options(options)  # appsi would only log a misspelled one
     except DataError as error:
         return list(error.problems)
     return []
@@ -66,7 +66,7 @@ def _gurobi_problems(name: str, option: Any) -> list[str]:
         model.dispose()
     if info is None or "*" in name:
         known = [n for n in dir(gurobipy.GRB.Param) if not n.startswith("_")]
-        return [_unknown("Gurobi", name, known)]
+        return [_unknown_option("Gurobi", name, known)]
     _, kind, _, low, high, _ = info
     return _type_problems("Gurobi", name, option, kind, low, high)
 
@@ -77,7 +77,7 @@ def _scip_problems(name: str, option: Any) -> list[str]:
     model = pyscipopt.Model()
     known = model.getParams()
     if name not in known:
-        return [_unknown("SCIP", name, known)]
+        return [_unknown_option("SCIP", name, known)]
     kind = type(known[name])
     if problems := _type_problems("SCIP", name, option, kind):
         return problems
@@ -112,7 +112,7 @@ def _type_problems(
     return []
 
 
-def _unknown(solver: str, name: str, known: Collection[str]) -> str:
+def _unknown_option(solver: str, name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name, known, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"see {solver}'s manual"
     return f"{solver} has no option '{name}'; {hint}"

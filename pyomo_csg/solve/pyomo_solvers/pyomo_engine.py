@@ -29,8 +29,8 @@ from pyomo_csg.solve.pyomo_solvers.pyomo_programs import (
 from pyomo_csg.solve.pyomo_solvers.solver_kinds import SolverKind
 from pyomo_csg.stages import TwoStageModel
 
-# A solver that keeps its own tolerance breaks the cut by about one slack. A decision that
-# breaks it by much more is not optimal: at 1e-6 the loss of CEP1 is half a per cent off.
+# Allowed violation of the cut, in slacks. Solvers violate it by about one slack, which is their
+# tolerance. Much more means that a decision is not optimal: at 1e-6, CEP1's loss is 0.5 % off.
 _MOST_SLACKS = 10
 
 
@@ -46,34 +46,12 @@ class Point:
 class PyomoSolver:
     """Solves the three programs of a model through Pyomo's solver interfaces.
 
-    The programs are the csg transformations of the model, one for each number of
-    scenarios. Each is built on first use and kept in its own solver; from case to case
-    only the values of mutable Params change. A solver that is not persistent, such as
-    ``'scip_direct'``, translates the program anew in every case.
+    The programs are the csg transformations of a copy of the model, one for each number of
+    scenarios. Each is built on first use and stays in its own solver; only the values of
+    mutable Params change between cases. A solver that is not persistent, such as
+    ``'scip_direct'``, translates the program again in every case. ``options`` override the
+    default, exact settings; ``time_limit``, in seconds per program, works with every solver.
 
-    Parameters
-    ----------
-    model : ConcreteModel
-        Annotated; it is copied, so later changes to it have no effect.
-    solver : str
-        ``'appsi_highs'``, ``'appsi_gurobi'``, ... of appsi; ``'scip_persistent'``,
-        ``'gurobi_persistent'``, ``'contrib_highs'``, ... of ``pyomo.contrib.solver``.
-    options : mapping, optional
-        Of the solver; they override the default, exact settings. ``time_limit``, in
-        seconds for one program, works with every solver.
-
-    Attributes
-    ----------
-    stats : Stats
-
-    Raises
-    ------
-    ModelError
-        If the solver is unknown or not available; later, if it does not accept a
-        program of this model.
-
-    Notes
-    -----
     The cut of the search has a slack of 1e-9 max(1, abs(v*)). For ``'appsi_cbc'``, whose
     answers have eight digits, it is 1e-7 max(1, abs(v*)), and losses are less exact.
 
@@ -103,19 +81,22 @@ class PyomoSolver:
         two_stage = TwoStageModel(self._model)
         self._sign = int(two_stage.sense)
         self._params = [ComponentUID(p) for p in two_stage.uncertain_params]
+        self._known = [ComponentUID(p) for p in two_stage.known_params]
         self._variables = [ComponentUID(v) for v in two_stage.first_stage_variables]
         self._whole = [not v.is_continuous() for v in two_stage.first_stage_variables]
         self._programs: dict[tuple[str, int], PersistentProgram] = {}
         self._recourse: RecourseProgram | None = None
 
     def solve(self, scenarios: np.ndarray, weights: np.ndarray) -> Point:
-        """Return an optimum of zeta-SAA on scenarios (K, p)."""
-        case = {"scenarios": scenarios, "weights": weights}
+        """Return an optimum of zeta-SAA on scenarios (K, p + r)."""
+        case = self._case(scenarios, weights)
         form = self._program("extensive_form", case)
         form.set(*case.values())
         optimum = form.optimum()
         found = [v.find_component_on(form.model).value for v in self._variables]
-        decision = np.where(self._whole, np.round(found), found) + 0.0  # and no -0.0
+        decision = (
+            np.where(self._whole, np.round(found), found) + 0.0
+        )  # -0.0 becomes 0.0
         bound = min(self._sign * optimum, self._sign * form.bound)
         return Point(decision, self._sign * optimum, bound)
 
@@ -126,13 +107,16 @@ class PyomoSolver:
         outcome: np.ndarray,
         kind: str = "optimistic",
     ) -> float:
-        """Return l_opt, or for ``kind='recourse'`` the cost of the decision at hand."""
+        """Return l_opt, or for ``kind='recourse'`` the cost of the returned decision."""
         point = self.solve(scenarios, weights)
         if kind == "recourse":
             return self.cost(point.decision, outcome)
         slack = self._kind.profile.accuracy * max(1.0, abs(point.value))
         bound = point.value + slack
-        case = {"scenarios": scenarios, "weights": weights, "outcome": outcome}
+        case = {
+            **self._case(scenarios, weights),
+            "outcome": outcome[: len(self._params)],
+        }
         search = self._program(
             "opt_search", {**case, "optimal_value": self._sign * point.value}
         )
@@ -156,8 +140,14 @@ class PyomoSolver:
             )
         return self._sign * self._recourse.optimum(decision, outcome)
 
+    def _case(self, scenarios: np.ndarray, weights: np.ndarray) -> dict[str, Any]:
+        """Return the data of a case for the transformations."""
+        p = len(self._params)
+        known = {"known": scenarios[0, p:]} if self._known else {}
+        return {**known, "scenarios": scenarios[:, :p], "weights": weights}
+
     def _program(self, name: str, case: Mapping[str, Any]) -> PersistentProgram:
-        """Return the program for as many scenarios, built on this case if need be."""
+        """Return the program for this number of scenarios, built from this case if it is new."""
         self.deadline.left()
         key = name, len(case["scenarios"])
         held = self._programs.get(key)
@@ -175,7 +165,8 @@ class PyomoSolver:
     def _data(self, model: BlockData) -> list[Any]:
         """Return the Params of a program in the order of a case's numbers."""
         blocks = list(model.scenario.values())
-        params = [p.find_component_on(block) for block in blocks for p in self._params]
+        params = [p.find_component_on(model) for p in self._known]
+        params += [p.find_component_on(block) for block in blocks for p in self._params]
         params += model.csg.weight.values()
         if model.component("outcome") is not None:
             params += [p.find_component_on(model.outcome) for p in self._params]
@@ -184,16 +175,16 @@ class PyomoSolver:
 
 
 def _has_weights(model: BlockData, weights: np.ndarray) -> bool:
-    """Whether a program has these weights, or can be given them.
+    """Whether a program has these weights, or mutable ones.
 
-    It cannot where the recourse cost is not linear: there they are plain numbers.
+    If the recourse cost is not linear, weights are numbers that cannot be changed.
     """
     weight = model.csg.weight
     return weight.mutable or np.allclose(list(weight.values()), weights, 1e-12, 1e-15)
 
 
 class PyomoEngine:
-    """Solves batches case by case with an :class:`PyomoSolver`."""
+    """Solves batches case by case, with a :class:`PyomoSolver`."""
 
     def __init__(self, model: BlockData, solver: str, options: Mapping[str, Any]):
         self._solver = PyomoSolver(model, solver, options)
@@ -263,7 +254,7 @@ class PyomoEngine:
         outcome_weights: np.ndarray,
         keys: np.ndarray | None = None,
     ) -> GradientResult:
-        """Gradients need HiGHS's basis; the oracle refuses them before."""
+        """Not available: gradients need HiGHS's basis. The oracle raises an error before."""
         raise NotImplementedError
 
     def decision_gradients(
@@ -273,5 +264,5 @@ class PyomoEngine:
         slopes: np.ndarray | None = None,
         keys: np.ndarray | None = None,
     ) -> DecisionResult:
-        """Refused before, as :meth:`gradients`."""
+        """Not available, as :meth:`gradients`."""
         raise NotImplementedError

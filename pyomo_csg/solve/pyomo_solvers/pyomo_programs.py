@@ -1,4 +1,4 @@
-"""Programs that stay in a solver of Pyomo's while their data changes."""
+"""Programs in Pyomo's persistent solvers, in which only mutable Params change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pyomo_csg.solve.engine import Deadline, SolverTrouble, Stats
 from pyomo_csg.solve.pyomo_solvers.interfaces import Answer
 from pyomo_csg.solve.pyomo_solvers.solver_kinds import SolverKind
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.transform.program import Program
+from pyomo_csg.transform.transformations import Program
 
 _SOLVER_TIMERS = ("optimize", "subprocess", "cplex solve", "MAiNGO solve", "solve")
 # The errors of an interface about the model itself, before its solver runs.
@@ -36,31 +36,11 @@ _REFUSALS = (IncompatibleModelError, LookupError, NotImplementedError, ValueErro
 
 
 class PersistentProgram:
-    """A program that stays in a solver; from case to case only its Params change.
+    """A program in a persistent solver; only the values of its Params change between cases.
 
-    Parameters
-    ----------
-    model : BlockData
-        With the first case's data.
-    params : iterable of ParamData
-        Where the numbers of a case go; what is a plain number stays.
-    what : str
-        Which program it is, for messages.
-    kind : SolverKind
-    stats : Stats
-        Where solves are counted.
-    deadline : Deadline
-        That of the call.
-
-    Attributes
-    ----------
-    bound : float
-        What is proven of the last optimum: no point of the program does better.
-
-    Raises
-    ------
-    ModelError
-        If the solver does not take the program.
+    ``params`` are the mutable Params of a case's numbers, in their order; numbers among them
+    are not changed. ``what`` names the program in messages, and ``bound`` is the proven bound
+    of the last optimum. A ModelError is raised if the solver does not accept the program.
     """
 
     def __init__(
@@ -79,7 +59,7 @@ class PersistentProgram:
         self._stats, self._deadline = stats, deadline
         (self._objective,) = model.component_data_objects(Objective, active=True)
         self._is_constant = not _has_variables(model)
-        # HiGHS holds a linear program's time limit against all that its object ever ran.
+        # For linear programs, HiGHS compares its time limit with the total of all its runs.
         self._clock_adds_up = kind.brand == "highs" and all(
             v.is_continuous() for v in model.component_data_objects(Var)
         )
@@ -91,25 +71,27 @@ class PersistentProgram:
             raise self._refusal(error) from error
 
     def set(self, *numbers: np.ndarray) -> None:
-        """Set the numbers of a case, one array after the other."""
+        """Set the Params to the numbers of a case, in the order of the arrays."""
         flat = np.concatenate([array.ravel() for array in numbers]).tolist()
         for param, number in zip(self._params, flat, strict=True):
             if param.__class__ not in native_types:  # a weight that cannot be changed
                 param.set_value(number)
 
     def optimum(self) -> float:
-        """Solve, leave the point on the variables and return its value, computed anew.
+        """Solve, load the point into the variables, and return its recomputed value.
 
         Raises
         ------
         SolverTrouble
-            The next case can be solved all the same.
+            The program can still be used for the next case.
         """
         bound = None
         if not self._is_constant:
             answer = self._run()
             if not answer.is_decided:
-                self._loaded = False  # anew: the last basis may be what misleads
+                self._loaded = (
+                    False  # load it again: the last basis may mislead the solver
+                )
                 answer = self._run(**self._kind.profile.decisive)
             if answer.status != "optimal":
                 raise self._trouble(answer.status)
@@ -139,7 +121,9 @@ class PersistentProgram:
             )
         except subprocess.TimeoutExpired:
             raise self._trouble("time limit") from None
-        except Exception as error:  # the solver's own, or Pyomo's over its answer
+        except (
+            Exception
+        ) as error:  # from the solver, or from Pyomo when it reads the answer
             self._loaded = False
             if isinstance(error, _REFUSALS) and not _inside(timer):
                 raise self._refusal(error) from error
@@ -162,7 +146,7 @@ class PersistentProgram:
 
 
 def _inside(timer: HierarchicalTimer) -> list[str]:
-    """Return the timers that ran while the solver itself did."""
+    """Return the names of the timers of the solver itself."""
     return [name for name in _SOLVER_TIMERS if name in timer.timers]
 
 
@@ -178,20 +162,10 @@ Rule = tuple[str, Any, Any, Any]
 class RecourseProgram:
     """The recourse to any outcome after any decision, in one persistent solver.
 
-    It is the program of ``csg.recourse`` with mutable Params in the place of the
-    first-stage variables. Were these fixed instead, Pyomo would take out and rebuild
-    every row that holds one, in every case. Rows that are left without a variable trouble
-    solvers; they are looked at here.
-
-    Parameters
-    ----------
-    model : ConcreteModel
-        Annotated; a copy is transformed.
-    decision, outcome : arrays (s,), (p,)
-        Of the first case.
-    kind : SolverKind
-    stats : Stats
-    deadline : Deadline
+    It is the program of ``csg.recourse``, on a copy of the model, with mutable Params instead
+    of first-stage variables. With fixed variables, Pyomo would rebuild every row that
+    contains one, in every case. Rows without variables are checked here, since some solvers
+    reject them.
     """
 
     def __init__(
@@ -207,8 +181,9 @@ class RecourseProgram:
         two_stage = TwoStageModel(model)
         variables = two_stage.first_stage_variables
         names = [ComponentUID(p) for p in two_stage.uncertain_params]
+        known = two_stage.known_params
         with Program(two_stage) as program:
-            program.add_outcome(outcome)
+            program.add_outcome(outcome[: len(names)])
             program.optimize(program.outcome_cost())
         program.csg.decision = Param(
             range(len(variables)),
@@ -218,11 +193,18 @@ class RecourseProgram:
         decided = list(program.csg.decision.values())
         pairs = list(zip(variables, decided, strict=True))
         self._rules = [_bound(v, param) for v, param in pairs]
-        self._rules += _settled_rows(model, {id(v): param for v, param in pairs})
+        self._rules += _rows_without_variables(
+            model, {id(v): param for v, param in pairs}
+        )
         _bind_ordered_sets(model, pairs)
         outcomes = [name.find_component_on(model.outcome) for name in names]
         self._program = PersistentProgram(
-            model, [*decided, *outcomes], "recourse program", kind, stats, deadline
+            model,
+            [*decided, *outcomes, *known],
+            "recourse program",
+            kind,
+            stats,
+            deadline,
         )
 
     def optimum(self, decision: np.ndarray, outcome: np.ndarray) -> float:
@@ -231,7 +213,7 @@ class RecourseProgram:
         Raises
         ------
         SolverTrouble
-            ``'infeasible'`` too if the decision violates the first stage.
+            Also with status ``'infeasible'`` if the decision violates the first stage.
         """
         self._program.set(decision, outcome)
         for name, body, lower, upper in self._rules:
@@ -245,12 +227,13 @@ class RecourseProgram:
 
 
 def _bound(v: Any, param: Any) -> Rule:
-    lower, upper = (v.value, v.value) if v.fixed else v.bounds
+    # Expressions, not numbers: they may depend on known Params.
+    lower, upper = (v.value, v.value) if v.fixed else (v.lower, v.upper)
     return v.name, param, lower, upper
 
 
 def _bind_ordered_sets(model: BlockData, pairs: list[tuple[Any, Any]]) -> None:
-    """Bound the variables of special ordered sets by the Params they cannot take."""
+    """Fix members of special ordered sets by bounds, since a set cannot hold Params."""
     sets = model.component_data_objects(SOSConstraint, active=True)
     members = ComponentSet(v for sos in sets for v in sos.get_variables())
     for v, param in pairs:
@@ -261,8 +244,10 @@ def _bind_ordered_sets(model: BlockData, pairs: list[tuple[Any, Any]]) -> None:
             v.bounds = (bound, bound)
 
 
-def _settled_rows(model: BlockData, params: Mapping[int, Any]) -> Iterator[Rule]:
-    """Put Params for variables; take out the rows that have no other variable."""
+def _rows_without_variables(
+    model: BlockData, params: Mapping[int, Any]
+) -> Iterator[Rule]:
+    """Replace variables by Params; yield and deactivate rows without other variables."""
     parts = model.component_data_objects((Constraint, Objective), active=True)
     for part in list(parts):
         expr = replace_expressions(

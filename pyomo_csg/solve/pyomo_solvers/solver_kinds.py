@@ -1,4 +1,4 @@
-"""Pyomo's solvers: found by name, set to be exact, refused if not available."""
+"""Find Pyomo's solvers by name, check that they are available, and set exact options."""
 
 from __future__ import annotations
 
@@ -25,33 +25,17 @@ from pyomo_csg.validation import Problems
 class SolverKind:
     """One of Pyomo's solvers with its options, ready to take programs.
 
-    Parameters
-    ----------
-    name : str
-        ``'appsi_highs'``, ``'appsi_gurobi'``, ... for ``pyomo.contrib.appsi``;
-        ``'scip_persistent'``, ``'gurobi_direct'``, ``'ipopt'``, ... for
-        ``pyomo.contrib.solver``, whose names may have the prefix ``'contrib_'``.
-        ``'contrib_highs'`` needs it.
-    options : mapping, optional
-        The solver's own, which override the exact ones; ``time_limit``, in seconds for
-        one program, works with every solver.
-
-    Attributes
-    ----------
-    brand : str
-        The solver itself, whatever its interface: ``'highs'``, ``'gurobi'``, ``'scip'``.
-
-    Raises
-    ------
-    ModelError
-        If Pyomo has no such solver, or this machine has not.
-    DataError
-        If an option does not fit.
+    ``name`` is that of a solver of ``pyomo.contrib.appsi``, such as ``'appsi_highs'``, or of
+    ``pyomo.contrib.solver``, such as ``'scip_persistent'``, where the prefix ``'contrib_'`` is
+    required for ``'contrib_highs'`` only. ``options`` override the exact settings;
+    ``time_limit``, in seconds per program, works with every solver. ``brand`` is the solver
+    behind the interface, such as ``'gurobi'``. A ModelError is raised for a solver that is
+    not available, a DataError for an invalid option.
     """
 
     def __init__(self, name: str, options: Mapping[str, Any] | None = None):
         self.name = name
-        self._family, self._key = _known(name)
+        self._family, self._key = _find_solver(name)
         self.brand = self._key.split("_")[0]
         self.profile = PROFILES.get(
             self.brand, Profile(f"see the manual of {self.brand}")
@@ -69,7 +53,7 @@ class SolverKind:
         self.options = {**self.profile.exact, **own}
 
     def make(self) -> Interface:
-        """Return a new solver, which looks for changed Params and for nothing else."""
+        """Return a new solver, which checks for changed Params only."""
         return make_interface(self._family, self._key)
 
     def refuse_integers(self, model: BlockData) -> None:
@@ -85,7 +69,7 @@ class SolverKind:
                 )
 
 
-def _known(name: str) -> tuple[str, str]:
+def _find_solver(name: str) -> tuple[str, str]:
     names = solver_names()
     if name in names:
         return names[name]
@@ -99,7 +83,7 @@ def _known(name: str) -> tuple[str, str]:
 
 
 def _by_availability(shown: list[str]) -> str:
-    """List solvers, those that can be used here first."""
+    """Return a list of solvers as text, the available ones first."""
     names = solver_names()
     here = [name for name in shown if name == "highs" or availability(*names[name])]
     others = [name for name in shown if name not in here]
@@ -113,7 +97,7 @@ def _unavailable(name: str, found: Any, profile: Profile) -> ModelError:
         "NotFound": f"install it: {profile.install}",
         "BadVersion": f"Pyomo does not take its version; install a release: "
         f"{profile.install}",
-        "BadLicense": "it has no valid licence; get one from its vendor",
+        "BadLicense": "it has no valid license; get one from its vendor",
         "NeedsCompiledExtension": "appsi's extension is not compiled; run: pyomo "
         "build-extensions",
     }

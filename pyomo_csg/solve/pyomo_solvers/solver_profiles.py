@@ -16,14 +16,14 @@ class Profile:
     install : str
         How to install it.
     exact : mapping
-        Options for answers as exact as the solver gives.
+        Options for the most exact answers that the solver can give.
     decisive : mapping
-        Options on top, with which it tells infeasible from unbounded. A solver keeps an
-        option until it is set again, so ``exact`` has the usual values of these.
+        Additional options that let it distinguish infeasible from unbounded. Solvers keep
+        options, so ``exact`` resets these to their usual values.
     accuracy : float
         The relative error of a value recomputed from the point it returns.
     has_integers : bool
-        Whether it solves integer programs; Ipopt would relax them without a word.
+        Whether it solves integer programs; Ipopt would silently relax them.
     """
 
     install: str
@@ -48,7 +48,7 @@ PROFILES = {
         {"presolve": "off"},
     ),
     "gurobi": Profile(
-        "pip install gurobipy, with a licence for larger models",
+        "pip install gurobipy, with a license for larger models",
         {
             "OutputFlag": 0,
             "DualReductions": 1,
@@ -74,7 +74,7 @@ PROFILES = {
         {"presolving/maxrounds": 0},
     ),
     "cplex": Profile(
-        "pip install cplex, with a licence for larger models",
+        "pip install cplex, with a license for larger models",
         {
             "simplex_tolerances_feasibility": 1e-9,
             "simplex_tolerances_optimality": 1e-9,
@@ -105,7 +105,7 @@ PROFILES = {
         {"epsilonA": 1e-9, "epsilonR": 1e-9, "deltaIneq": 1e-9, "deltaEq": 1e-9},
     ),
     "knitro": Profile(
-        "pip install knitro, with a licence",
+        "pip install knitro, with a license",
         {
             "outlev": 0,
             "feastol": 1e-9,
@@ -115,7 +115,7 @@ PROFILES = {
         },
     ),
     "gams": Profile(
-        "see gams.com, with a licence for larger models",
+        "see gams.com, with a license for larger models",
         {"optcr": 0.0, "optca": 0.0},
     ),
 }

@@ -1,44 +1,42 @@
 """Certified optima of convex quadratic programs.
 
-An interior-point method (PIQP) in natural units finds the active set; the KKT system of that
-set then gives the optimum to machine precision.
+An interior-point method in natural units finds the active set; the KKT system of that set
+then gives the optimum to machine precision. PIQP comes first, because it is fast; a method
+without absolute tolerances follows where PIQP's active set is not optimal.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
-import highspy
 import numpy as np
 import piqp
 from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble
 from pyomo_csg.solve.lp.natural_units import geometric_units
-from pyomo_csg.solve.qp.kkt_system import solve_on_active_set
+from pyomo_csg.solve.qp.central_path import CentralPath
+from pyomo_csg.solve.qp.polishing import polish
 from pyomo_csg.solve.qp.quadratic_program import (
     KktPoint,
-    Matrix,
     QuadraticProgram,
     find_fault,
+    largest_in_rows,
     rescale,
     submatrix,
 )
+from pyomo_csg.solve.qp.solvability import raise_if_unsolvable
 
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
 _ATTEMPTS = 3  # each in units that the point of the last one suggests
-_BALANCED = 2  # more, in units that make up for scenarios with tiny weights
 _WILD = 1e4  # between the typical sizes of two columns
+_NEGLIGIBLE = 60.0  # binary digits below the largest side or bound
 _INTERIOR_POINT = 1e-10  # PIQP's tolerance is absolute: it needs natural units
 _MOST_ITERATIONS = 100
-_CORRECTIONS = 8  # of the active set
-_FAR = 1e3  # how much larger columns are taken to be where PIQP finds nothing
+_FAR = 1e3  # how much larger columns are assumed to be where no optimum is found
 _SMALLEST_COLUMN = 1e-4  # unit of a column, relative to the largest column
-_WRONG_SIDE = 1e-11  # in natural units: violations and multipliers beyond rounding
 _NOISE = 1e-13  # in natural units: what rounding leaves of a zero
-_RECESSION = 1e-7  # a descent direction, in natural units, that is not rounding
 _STOPPED = (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED, piqp.PIQP_NUMERICS)
 
 Units = tuple[np.ndarray, np.ndarray, float]
@@ -65,34 +63,48 @@ class KktSolver:
     def _solve(self, program: QuadraticProgram) -> tuple[KktPoint, Units]:
         if (program.column_lower > program.column_upper).any():
             raise SolverTrouble("infeasible", "a lower bound exceeds the upper bound")
-        fault, column = "", _typical_columns(program)
-        for attempt in range(_ATTEMPTS + _BALANCED):
-            units = _natural_units(program, column)
+        fault, certified = "", None
+        typical = column = _typical_columns(program)
+        for attempt in range(_ATTEMPTS):
+            units = _natural_units(program, column / np.sqrt(program.shares))
             scaled = program.in_units(*units)
-            point = self._interior_point(scaled)
-            if attempt == 0 and point is None:
-                _raise_if_unsolvable(scaled)
-            self._deadline.left()
+            for engine in (self._piqp_point, self._path_point):
+                point = engine(scaled)
+                self._deadline.left()
+                if point is None:
+                    continue
+                polished, is_exact = polish(scaled, point)
+                for candidate in (_without_noise(polished), polished, point):
+                    found = _in_model_units(program, candidate, units)
+                    fault = find_fault(program, found)
+                    if not fault and is_exact:
+                        return found, units
+                    certified = certified or (None if fault else (found, units))
             if point is None:
-                fault, column = fault or "PIQP found no optimum", column * _FAR
+                if attempt == 0:
+                    raise_if_unsolvable(scaled)
+                column = column * _FAR
                 continue
-            polished = _polish(scaled, point)
-            for candidate in (_without_noise(polished), polished, point):
-                found = _in_model_units(program, candidate, units)
-                fault = find_fault(program, found)
-                if not fault:
-                    return found, units
-            size = np.abs(point.x * units[0])
-            largest = size.max(initial=0.0)
-            column = np.maximum(size, _SMALLEST_COLUMN * largest) if largest else column
-            if attempt >= _ATTEMPTS - 1:
-                column = column * _cheapness(program, column)
-        _raise_if_unsolvable(program.in_units(*_natural_units(program, column)))
+            size = np.abs(point.x * units[0]) / typical
+            largest = size.max(initial=0.0) or 1.0
+            column = typical * np.maximum(size, _SMALLEST_COLUMN * largest)
+        if certified:
+            return certified
+        raise_if_unsolvable(program.in_units(*_natural_units(program, column)))
         raise SolverTrouble(
-            "not exact", f"the optimum found is not exact to a relative 1e-9: {fault}"
+            "not exact",
+            f"the optimum found is not exact to a relative 1e-9: "
+            f"{fault or 'no optimum was found'}",
         )
 
-    def _interior_point(self, program: QuadraticProgram) -> KktPoint | None:
+    def _path_point(self, program: QuadraticProgram) -> KktPoint | None:
+        """Return an approximate optimum without absolute tolerances; None if not found."""
+        path = CentralPath(program, self._deadline.left)
+        found = path.follow()
+        self._stats.iterations += path.steps
+        return found
+
+    def _piqp_point(self, program: QuadraticProgram) -> KktPoint | None:
         """Return PIQP's approximate optimum; None if it finds none."""
         equal = program.row_lower == program.row_upper
         bounded = np.isfinite(program.row_lower) | np.isfinite(program.row_upper)
@@ -151,20 +163,34 @@ def _in_model_units(
 def _typical_columns(program: QuadraticProgram) -> np.ndarray:
     """Return the sizes that columns are expected to have: one, unless units differ wildly."""
     matrix = sparse.coo_array(program.matrix)
-    _, sizes = geometric_units(
-        (*matrix.coords, matrix.data),
-        (program.row_lower, program.row_upper),
-        (program.column_lower, program.column_upper),
-        np.zeros(len(program.cost), bool),
+    entries = (*matrix.coords, matrix.data)
+    nowhere = np.zeros(len(program.cost), bool)
+    sides = np.array([program.row_lower, program.row_upper])
+    bounds = np.array([program.column_lower, program.column_upper])
+    # A decision that is held at what rounding left of zero says nothing about sizes.
+    none = np.zeros(len(sides[0])), np.zeros(len(bounds[0]))
+    rows, columns = geometric_units(
+        entries, (none[0], none[0]), (none[1], none[1]), nowhere
     )
+    sizes = np.concatenate([_sizes(sides) - rows, _sizes(bounds) - columns], axis=1)
+    negligible = sizes < sizes.max(initial=-np.inf, where=sizes < np.inf) - _NEGLIGIBLE
+    sides = np.where(negligible[:, : len(rows)], 0.0, sides)
+    bounds = np.where(negligible[:, len(rows) :], 0.0, bounds)
+    _, sizes = geometric_units(entries, tuple(sides), tuple(bounds), nowhere)
     if np.ptp(sizes) > np.log2(_WILD):
         return np.asarray(np.exp2(sizes))
     return np.full(len(sizes), _typical_quantity(program))
 
 
+def _sizes(values: np.ndarray) -> np.ndarray:
+    """Return binary logarithms of absolute values."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log2(np.abs(values)))
+
+
 def _typical_quantity(program: QuadraticProgram) -> float:
     """Return the size that columns are expected to have."""
-    largest = _largest_in_rows(program.matrix)
+    largest = largest_in_rows(program.matrix)
     diagonal = program.hessian.diagonal()
     with np.errstate(divide="ignore", invalid="ignore"):
         sides = [np.abs(s) / largest for s in (program.row_lower, program.row_upper)]
@@ -184,159 +210,13 @@ def _natural_units(program: QuadraticProgram, column: np.ndarray) -> Units:
     """
     column = _power_of_two(column)
     ones = np.ones(program.matrix.shape[0])
-    row = _largest_in_rows(rescale(program.matrix, ones, column))
+    row = largest_in_rows(rescale(program.matrix, ones, column))
     row = _power_of_two(np.where(row > 0, row, 1.0))
-    curvature = abs(program.hessian) @ column * column
+    curvature = program.hessian_sizes @ column * column
     linear = np.abs(program.cost) * column
     cost = max(linear.max(initial=0.0), curvature.max(initial=0.0)) or 1.0
     return column, row, float(_power_of_two(np.array([cost]))[0])
 
 
-def _cheapness(program: QuadraticProgram, column: np.ndarray) -> np.ndarray:
-    """Return the root of how much less each column costs than the most expensive one.
-
-    In units larger by that, its bounds and its multipliers are equally far from one.
-    """
-    cost = np.abs(program.cost) * column + abs(program.hessian) @ column * column
-    share = cost / (cost.max(initial=0.0) or 1.0)
-    return np.asarray(1 / np.sqrt(np.clip(share, 1e-14, 1.0)))
-
-
 def _power_of_two(values: np.ndarray) -> np.ndarray:
     return np.exp2(np.clip(np.rint(np.log2(values)), -500, 500))
-
-
-def _largest_in_rows(matrix: Matrix) -> np.ndarray:
-    """Return the largest absolute entry of each row."""
-    if not matrix.shape[0] or not matrix.shape[1]:
-        return np.zeros(matrix.shape[0])
-    largest = abs(matrix).max(axis=1)
-    return largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()
-
-
-def _polish(program: QuadraticProgram, point: KktPoint) -> KktPoint:
-    """Return the optimum on the active set that an interior point suggests.
-
-    The set is corrected where a bound is violated or a multiplier has the wrong sign.
-    """
-    columns, rows = _guess_active_set(program, point)
-    best = point
-    for _ in range(_CORRECTIONS):
-        found = solve_on_active_set(program, point, columns, rows)
-        if found is None:
-            break
-        best = found
-        if not _correct_active_set(program, found, columns, rows):
-            break
-    return best
-
-
-def _guess_active_set(
-    program: QuadraticProgram, point: KktPoint
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return where multipliers exceed slacks: columns and rows, -1 lower, 1 upper."""
-    sides = []
-    for values, dual, lower, upper in (
-        (point.x, point.column_dual, program.column_lower, program.column_upper),
-        (
-            program.matrix @ point.x,
-            point.row_dual,
-            program.row_lower,
-            program.row_upper,
-        ),
-    ):
-        side = np.where(-dual > upper - values, 1, 0)
-        side = np.where(dual > values - lower, -1, side)
-        sides.append(np.where(lower == upper, -1, side))
-    return sides[0], sides[1]
-
-
-def _correct_active_set(
-    program: QuadraticProgram, point: KktPoint, columns: np.ndarray, rows: np.ndarray
-) -> bool:
-    """Change the active set in place; return whether anything changed."""
-    changed = False
-    for side, values, dual, lower, upper in (
-        (
-            columns,
-            point.x,
-            point.column_dual,
-            program.column_lower,
-            program.column_upper,
-        ),
-        (
-            rows,
-            program.matrix @ point.x,
-            point.row_dual,
-            program.row_lower,
-            program.row_upper,
-        ),
-    ):
-        low = (side == 0) & (values < lower - _WRONG_SIDE)
-        high = (side == 0) & (values > upper + _WRONG_SIDE)
-        leave = (side != 0) & (lower != upper) & (side * dual > _WRONG_SIDE)
-        changed |= bool(low.any() or high.any() or leave.any())
-        side[low], side[high], side[leave] = -1, 1, 0
-    return changed
-
-
-def _raise_if_unsolvable(program: QuadraticProgram) -> None:
-    """Raise if no point is feasible, or if the cost falls without end along a direction.
-
-    Both are linear programs; this one is in natural units.
-    """
-    if not _is_feasible(program):
-        raise SolverTrouble("infeasible")
-    if _has_descent_ray(program):
-        raise SolverTrouble("unbounded")
-
-
-def _is_feasible(program: QuadraticProgram) -> bool:
-    flat = replace(program, cost=np.zeros_like(program.cost))
-    highs = _linear_program(flat, program.matrix, program.row_lower, program.row_upper)
-    highs.run()
-    return bool(highs.getModelStatus() != highspy.HighsModelStatus.kInfeasible)
-
-
-def _has_descent_ray(program: QuadraticProgram) -> bool:
-    """Whether some direction keeps every bound and the curvature, and lowers the cost."""
-
-    def cone(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.where(np.isfinite(lower), 0.0, -np.inf), np.where(
-            np.isfinite(upper), 0.0, np.inf
-        )
-
-    columns = cone(program.column_lower, program.column_upper)
-    ray = replace(
-        program,
-        column_lower=np.maximum(columns[0], -1.0),
-        column_upper=np.minimum(columns[1], 1.0),
-    )
-    flat = np.zeros(len(program.cost))
-    matrix = sparse.vstack([sparse.csr_array(program.matrix), program.hessian])
-    lower, upper = cone(program.row_lower, program.row_upper)
-    highs = _linear_program(
-        ray, matrix, np.concatenate([lower, flat]), np.concatenate([upper, flat])
-    )
-    highs.run()
-    return bool(highs.getObjectiveValue() < -_RECESSION)
-
-
-def _linear_program(
-    program: QuadraticProgram, matrix: Matrix, lower: np.ndarray, upper: np.ndarray
-) -> highspy.Highs:
-    """Return HiGHS with the linear terms, the column bounds and these rows."""
-    entries = sparse.csc_array(matrix)
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = entries.shape
-    lp.col_cost_ = program.cost
-    lp.col_lower_, lp.col_upper_ = program.column_lower, program.column_upper
-    lp.row_lower_, lp.row_upper_ = lower, upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = entries.indptr, entries.indices
-    lp.a_matrix_.value_ = entries.data
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    highs.setOptionValue("threads", 1)
-    highs.passModel(lp)
-    return highs

@@ -12,6 +12,8 @@ from pyomo_csg.solve.qp.quadratic_program import (
     KktPoint,
     Matrix,
     QuadraticProgram,
+    rescale,
+    size_terms,
     submatrix,
 )
 
@@ -23,32 +25,39 @@ sparse_algebra, _ = attempt_import("scipy.sparse.linalg")
 _REGULARIZATION = 1e-9  # refinement removes its effect
 _TINY_REGULARIZATION = 1e-12
 _REFINEMENTS = 12
-_EXACT = 1e-16
+_EXACT = 1e-16  # residual relative to the terms of its equation
+_SWEEPS = 5
 # The share of a unit vector in the null space above which a column is not determined.
 _UNDETERMINED = 1e-7
 
 
 def factor(
-    hessian: Matrix, matrix: Matrix, regularization: float = _REGULARIZATION
+    hessian: Matrix,
+    matrix: Matrix,
+    regularization: float = _REGULARIZATION,
+    slack: np.ndarray | None = None,
 ) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Return a function that solves [[H, -A'], [A, 0]] s = r; None if that is singular.
+    """Return a function that solves [[H, -A'], [A, S]] s = r; None if that is singular.
 
-    The diagonal is regularized, so that redundant rows and flat directions do no harm.
+    S is diagonal, zero by default. The diagonal is regularized, so that redundant rows and
+    flat directions do no harm.
     """
     n, m = hessian.shape[0], matrix.shape[0]
+    diagonal = np.full(n + m, regularization)
+    if slack is not None:
+        diagonal[n:] += slack
     if n + m == 0:
         return lambda r: r
     if isinstance(hessian, np.ndarray):
         system = np.zeros((n + m, n + m))
         system[:n, :n], system[:n, n:], system[n:, :n] = hessian, -matrix.T, matrix
-        system[np.diag_indices(n + m)] += regularization
+        system[np.diag_indices(n + m)] += diagonal
         lu, pivots, info = dense_algebra.lapack.dgetrf(system)
         return None if info else lambda r: dense_algebra.lapack.dgetrs(lu, pivots, r)[0]
     blocks = [[hessian, -matrix.T], [matrix, None]]
-    diagonal = regularization * sparse.eye_array(n + m)
     try:
         found = sparse_algebra.splu(
-            sparse.csc_array(sparse.block_array(blocks) + diagonal)
+            sparse.csc_array(sparse.block_array(blocks) + sparse.diags_array(diagonal))
         )
     except RuntimeError:  # exactly singular
         return None
@@ -56,36 +65,99 @@ def factor(
 
 
 def solve_on_active_set(
-    program: QuadraticProgram, start: KktPoint, columns: np.ndarray, rows: np.ndarray
-) -> KktPoint | None:
-    """Return the point that is stationary with these columns and rows at their bounds."""
+    program: QuadraticProgram,
+    start: KktPoint,
+    columns: np.ndarray,
+    rows: np.ndarray,
+    floors: tuple[np.ndarray, np.ndarray],
+) -> tuple[KktPoint, float] | None:
+    """Return the point that is stationary with these columns and rows at their bounds.
+
+    The second number is the largest residual of an equation, relative to its terms, or to
+    the ``floors`` of columns and rows if these are larger. Each equation is solved to
+    rounding by that measure: scenarios may have tiny weights, and columns any unit.
+    """
     bounds = np.where(columns < 0, program.column_lower, program.column_upper)
     x = np.where(columns != 0, bounds, start.x)
     free, active = np.flatnonzero(columns == 0), np.flatnonzero(rows)
     side = np.where(rows < 0, program.row_lower, program.row_upper)[active]
     everything = np.arange(len(x))
-    matrix = submatrix(program.matrix, active, free)
+    curvature = submatrix(program.hessian, free, everything)
     held = submatrix(program.matrix, active, everything)
-    dual = start.row_dual[active].copy()
-    solve = factor(submatrix(program.hessian, free, free), matrix)
+    hessian = submatrix(program.hessian, free, free)
+    matrix = submatrix(program.matrix, active, free)
+    dual, row_dual = start.row_dual[active].copy(), np.zeros(len(program.row_lower))
+    solve, units = factor_in_units(hessian, matrix)
     if solve is None:
         return None
     best, least = (x.copy(), dual.copy()), np.inf
     for _ in range(_REFINEMENTS):
-        gradient = (program.hessian @ x + program.cost)[free] - matrix.T @ dual
+        gradient = curvature @ x + program.cost[free] - matrix.T @ dual
         residual = np.concatenate([gradient, held @ x - side])
-        size = float(np.abs(residual).max(initial=0.0))
+        row_dual[active] = dual
+        at = size_terms(program, KktPoint(x, row_dual, row_dual))
+        terms = np.concatenate(
+            [np.maximum(at[0], floors[0])[free], np.maximum(at[1], floors[1])[active]]
+        )
+        share = np.abs(residual) / np.where(terms > 0, terms, 1.0)
+        size = float(share.max(initial=0.0))
         if size < least:
             best, least = (x.copy(), dual.copy()), size
         if size < _EXACT or not np.isfinite(size):
             break
-        step = solve(residual)
+        step = units * solve(units * residual)
         x[free] -= step[: len(free)]
         dual -= step[len(free) :]
-    row_dual = np.zeros(len(program.row_lower))
     row_dual[active] = best[1]
     column_dual = program.hessian @ best[0] + program.cost - program.matrix.T @ row_dual
-    return KktPoint(best[0], row_dual, column_dual)
+    return KktPoint(best[0], row_dual, column_dual), least
+
+
+def factor_in_units(
+    hessian: Matrix, matrix: Matrix, regularization: float = _REGULARIZATION
+) -> tuple[Callable[[np.ndarray], np.ndarray] | None, np.ndarray]:
+    """Return the solution of the system in units that equilibrate it, and these units."""
+    column, row = equilibrate(hessian, matrix)
+    solve = factor(
+        rescale(hessian, column, column), rescale(matrix, row, column), regularization
+    )
+    return solve, np.concatenate([column, row])
+
+
+def equilibrate(
+    hessian: Matrix, matrix: Matrix, slack: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return units of columns and rows in which the KKT system's entries are near one."""
+    n, m = hessian.shape[0], matrix.shape[0]
+    unit, corner = np.ones(n + m), np.zeros(m) if slack is None else slack
+    if isinstance(hessian, np.ndarray):
+        sizes = np.zeros((n + m, n + m))
+        sizes[:n, :n], sizes[n:, :n] = np.abs(hessian), np.abs(matrix)
+        sizes[:n, n:] = sizes[n:, :n].T
+        sizes[np.arange(n, n + m), np.arange(n, n + m)] = corner
+        largest = _dense_largest
+    else:
+        entries = abs(matrix)
+        blocks = [[abs(hessian), entries.T], [entries, sparse.diags_array(corner)]]
+        sizes = sparse.csr_array(sparse.block_array(blocks))
+        largest = _sparse_largest
+    for _ in range(_SWEEPS):
+        found = unit * largest(sizes, unit)
+        unit = unit / np.sqrt(np.where(found > 0, found, 1.0))
+    return unit[:n], unit[n:]
+
+
+def _dense_largest(sizes: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    return np.asarray((sizes * unit).max(axis=1, initial=0.0))
+
+
+def _sparse_largest(sizes: Matrix, unit: np.ndarray) -> np.ndarray:
+    """Return the largest scaled entry of each row; zero in empty rows."""
+    entries, found = sizes.data * unit[sizes.indices], np.zeros(len(unit))
+    there = np.flatnonzero(np.diff(sizes.indptr))
+    if len(there):
+        found[there] = np.maximum.reduceat(entries, sizes.indptr[there])
+    return found
 
 
 def adjoint(
@@ -99,7 +171,8 @@ def adjoint(
     free, rows = np.flatnonzero(active.columns == 0), np.flatnonzero(active.rows)
     hessian = submatrix(program.hessian, free, free)
     matrix = submatrix(program.matrix, rows, free)
-    solve = factor(hessian, matrix)
+    sizes = abs(hessian), abs(matrix)
+    solve, units = factor_in_units(hessian, matrix)
     if solve is None:
         return None
     target = np.concatenate([slope[free], np.zeros(len(rows))])
@@ -107,9 +180,11 @@ def adjoint(
     for _ in range(_REFINEMENTS):
         u, w = found[: len(free)], found[len(free) :]
         residual = target - np.concatenate([hessian @ u - matrix.T @ w, matrix @ u])
-        if np.abs(residual).max(initial=0.0) <= _EXACT * np.abs(slope).max(initial=0.0):
+        own = sizes[0] @ np.abs(u) + sizes[1].T @ np.abs(w)
+        terms = np.abs(target) + np.concatenate([own, sizes[1] @ np.abs(u)])
+        if (np.abs(residual) <= _EXACT * terms).all():
             break
-        found = found + solve(residual)
+        found = found + units * solve(units * residual)
     u, v = np.zeros(len(program.cost)), np.zeros(len(program.row_lower))
     u[free], v[rows] = found[: len(free)], -found[len(free) :]
     return u, v
@@ -127,7 +202,7 @@ def are_determined(program: QuadraticProgram, active: ActiveSet, count: int) -> 
         return True
     hessian = submatrix(program.hessian, free, free)
     matrix = submatrix(program.matrix, rows, free)
-    solve = factor(hessian, matrix, _TINY_REGULARIZATION)
+    solve, _ = factor_in_units(hessian, matrix, _TINY_REGULARIZATION)
     if solve is None:
         return False
     units = np.zeros((len(free) + len(rows), len(sought)))

@@ -7,6 +7,7 @@ it applies to.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,7 +30,10 @@ _ACTIVE = (
 
 @dataclass(frozen=True)
 class QuadraticProgram:
-    """Minimize x'Hx/2 + cost'x + offset subject to bounds of rows and columns."""
+    """Minimize x'Hx/2 + cost'x + offset subject to bounds of rows and columns.
+
+    ``shares`` are the weights of the columns' scenarios, relative to the largest.
+    """
 
     hessian: Matrix
     cost: np.ndarray
@@ -39,11 +43,22 @@ class QuadraticProgram:
     row_upper: np.ndarray
     column_lower: np.ndarray
     column_upper: np.ndarray
+    shares: np.ndarray
 
     @property
     def is_dense(self) -> bool:
         """Whether the matrices are dense arrays."""
         return isinstance(self.hessian, np.ndarray)
+
+    @cached_property
+    def hessian_sizes(self) -> Matrix:
+        """The absolute entries of the Hessian."""
+        return abs(self.hessian)
+
+    @cached_property
+    def matrix_sizes(self) -> Matrix:
+        """The absolute entries of the matrix."""
+        return abs(self.matrix)
 
     def value(self, x: np.ndarray) -> float:
         """Return the objective at a point."""
@@ -62,6 +77,7 @@ class QuadraticProgram:
             self.row_upper / row,
             self.column_lower / column,
             self.column_upper / column,
+            self.shares,
         )
 
 
@@ -104,7 +120,7 @@ def find_fault(program: QuadraticProgram, point: KktPoint) -> str:
     if not (np.isfinite(x).all() and np.isfinite(dual).all()):
         return "the point is not finite"
     size, activity = np.abs(x), program.matrix @ x
-    terms = abs(program.matrix) @ size
+    terms = program.matrix_sizes @ size
     if _violation(activity, program.row_lower, program.row_upper, terms) > _FEASIBLE:
         return "a row is violated"
     if _violation(x, program.column_lower, program.column_upper, size) > _FEASIBLE:
@@ -121,7 +137,7 @@ def find_fault(program: QuadraticProgram, point: KktPoint) -> str:
         return "a multiplier has the wrong sign"
     # The gap bounds by how much the value exceeds the optimum.
     gap = row_gap.sum() + column_gap[~unbounded].sum()
-    scale = np.abs(program.cost) @ size + size @ (abs(program.hessian) @ size)
+    scale = np.abs(program.cost) @ size + size @ (program.hessian_sizes @ size)
     return f"the gap is {gap:g} of {scale:g}" if gap > _GAP * scale else ""
 
 
@@ -131,10 +147,10 @@ def find_active_set(program: QuadraticProgram, point: KktPoint) -> ActiveSet:
     parts = _stationarity_terms(program, size, point.row_dual)
     strong_columns = np.abs(point.column_dual) > _STRONG * parts
     # A row's multiplier counts if a column notices it.
-    share = abs(program.matrix) @ (1 / np.where(parts > 0, parts, np.inf))
+    share = program.matrix_sizes @ (1 / np.where(parts > 0, parts, np.inf))
     strong_rows = np.abs(point.row_dual) * share > _STRONG
     columns = _side(x, program.column_lower, program.column_upper, size)
-    terms = abs(program.matrix) @ size
+    terms = program.matrix_sizes @ size
     rows = _side(activity, program.row_lower, program.row_upper, terms)
     columns = np.where(strong_columns, -np.sign(point.column_dual), columns)
     rows = np.where(strong_rows, -np.sign(point.row_dual), rows)
@@ -148,12 +164,33 @@ def find_active_set(program: QuadraticProgram, point: KktPoint) -> ActiveSet:
     )
 
 
+def size_terms(
+    program: QuadraticProgram, point: KktPoint
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums of the absolute terms of columns' derivatives and of rows."""
+    size = np.abs(point.x)
+    sides = (program.row_lower, program.row_upper)
+    known = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in sides]
+    rows = program.matrix_sizes @ size + np.maximum(*known)
+    return _stationarity_terms(program, size, point.row_dual), rows
+
+
+def largest_in_rows(matrix: Matrix) -> np.ndarray:
+    """Return the largest absolute entry of each row."""
+    if not matrix.shape[0] or not matrix.shape[1]:
+        return np.zeros(matrix.shape[0])
+    largest = abs(matrix).max(axis=1)
+    return largest if isinstance(largest, np.ndarray) else largest.toarray().ravel()
+
+
 def rescale(matrix: Matrix, left: np.ndarray, right: np.ndarray) -> Matrix:
     """Return diag(left) @ matrix @ diag(right)."""
     if isinstance(matrix, np.ndarray):
         return left[:, None] * matrix * right
-    product = sparse.diags_array(left) @ matrix @ sparse.diags_array(right)
-    return sparse.csc_array(product)
+    matrix = sparse.csc_array(matrix)
+    entries = matrix.data * left[matrix.indices]
+    entries *= np.repeat(right, np.diff(matrix.indptr))
+    return sparse.csc_array((entries, matrix.indices, matrix.indptr), matrix.shape)
 
 
 def submatrix(matrix: Matrix, rows: np.ndarray, columns: np.ndarray) -> Matrix:
@@ -167,8 +204,8 @@ def _stationarity_terms(
     program: QuadraticProgram, size: np.ndarray, row_dual: np.ndarray
 ) -> np.ndarray:
     """Return the sum of the absolute terms of each column's derivative."""
-    own = abs(program.hessian) @ size + np.abs(program.cost)
-    return np.asarray(own + abs(program.matrix).T @ np.abs(row_dual))
+    own = program.hessian_sizes @ size + np.abs(program.cost)
+    return np.asarray(own + program.matrix_sizes.T @ np.abs(row_dual))
 
 
 def _violation(

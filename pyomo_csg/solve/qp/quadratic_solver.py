@@ -31,6 +31,7 @@ from pyomo_csg.solve.qp.quadratic_program import (
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
 _DENSE = 300  # columns and rows up to which dense matrices are faster
+_SMALLEST_SHARE = 1e-14  # weights below that count as that
 
 
 @dataclass
@@ -68,6 +69,7 @@ class ProgramBuilder:
             arrays.row_upper,
             arrays.column_lower,
             arrays.column_upper,
+            _shares(layout, weights),
         )
 
     def check_convex(self, blocks: Blocks) -> None:
@@ -100,6 +102,13 @@ class ProgramBuilder:
             shape=(layout.columns, layout.columns),
         ).tocsc()
         return sparse.csc_array(upper + sparse.triu(upper, 1).T)
+
+
+def _shares(layout: Layout, weights: np.ndarray) -> np.ndarray:
+    """Return the weight of each column's scenario, relative to the largest weight."""
+    relative = np.maximum(weights / weights.max(), _SMALLEST_SHARE)
+    relative = np.where(weights > 0, relative, 1.0)
+    return np.concatenate([np.ones(layout.n1), np.repeat(relative, layout.n2)])
 
 
 class QuadraticSolver:
@@ -146,7 +155,7 @@ class QuadraticSolver:
         certify: bool = True,
     ) -> Solved:
         """Solve one case after the other, for blocks with two leading axes."""
-        solved = Solved.nothing(len(weights), self._layout.n1)
+        solved = Solved.empty(len(weights), self._layout.n1)
         for i in range(len(weights)):
             try:
                 solved.put(i, self.solve(blocks[i], weights[i], certify))
@@ -172,7 +181,8 @@ class QuadraticSolver:
         only_outcome = np.append(np.zeros(len(weights)), 1.0)
         joined = blocks.joined(outcome)
         program = self._builder.program(layout, arrays, joined, only_outcome)
-        point, _ = self._solver.solve(_hold_curvature(program, found))
+        held = _without_fixed_rows(_hold_curvature(program, found))
+        point, _ = self._solver.solve(held)
         return program.value(point.x)
 
 
@@ -193,6 +203,20 @@ def _hold_curvature(
         matrix=matrix.toarray() if search.is_dense else sparse.csc_array(matrix),
         row_lower=np.concatenate([search.row_lower, values]),
         row_upper=np.concatenate([search.row_upper, values]),
+    )
+
+
+def _without_fixed_rows(search: QuadraticProgram) -> QuadraticProgram:
+    """Return the search without bounds of rows whose columns are all held.
+
+    The optimum satisfies them to rounding; here, rounding would make them infeasible.
+    """
+    free = search.column_lower < search.column_upper
+    moves = (search.matrix != 0) @ free.astype(float) > 0
+    return replace(
+        search,
+        row_lower=np.where(moves, search.row_lower, -np.inf),
+        row_upper=np.where(moves, search.row_upper, np.inf),
     )
 
 

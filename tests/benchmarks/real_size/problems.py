@@ -92,7 +92,7 @@ PROBLEMS = {
     "resource_allocation_square": _allocation(2.0),
     "lp": network(20, 400, 120, 30, 400, saa=60, full=False),
     "lp_few_rows": network(20, 400, 120, 30, 20),
-    "big_lp": network(50, 5000, 2000, 200, 1000, scenarios=10, saa=60, full=False),
+    "big_lp": network(50, 5000, 2000, 200, 1000, scenarios=10, saa=10, full=False),
     "newsvendor_long": many_rows(20_000, 20),
     "newsvendor_wide": many_rows(20_000, 200),
     "cep1": _zoo(cep1, 500),

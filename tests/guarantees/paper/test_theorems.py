@@ -123,7 +123,7 @@ def test_a_very_small_class_has_a_bound_that_is_not_vacuous(pairs):
 
 def test_terms_of_the_approximate_bound_come_from_the_fit(linear, pairs):
     bound = approximate_bound(linear, pairs, support=SUPPORT)
-    terms, net = _terms(bound), linear.learned.summary["trust"]
+    terms, net = _terms(bound), linear.learned.summary["loss_net_errors"]
     assert terms["Loss-Net's error"] == net["error"]
     assert terms["mean expected loss"] == net["expected"]
     assert net["pairs"] == len(pairs[0])

@@ -13,7 +13,6 @@ from pyomo_csg.learn.candidates.starting_points import (
 )
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.samplers import ResidualSampler
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import (
     Constant,
@@ -22,6 +21,7 @@ from pyomo_csg.learn.networks.task_nets import (
 )
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection.scoring import expected_costs
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 from tests.zoo import ZOO, scenarios
 

@@ -1,15 +1,16 @@
 """Rows that are added to small histories: where they are, and which fold sees them."""
 
 import numpy as np
+import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
 from models import mnv
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.copula_forest import augment, interpolate_contexts
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection.folds import make_folds
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 
 
@@ -77,8 +78,8 @@ def test_the_history_comes_first_in_the_same_units(task, found):
     assert (larger.contexts[:40] == task.contexts).all()
     assert larger.omega is task.omega and larger.kernel_unit is task.kernel_unit
     assert len(task.history) == 40
-    standardised = (larger.history.contexts - task.center) / task.spread
-    assert larger.contexts.numpy() == pytest.approx(standardised)
+    standardized = (larger.history.contexts - task.center) / task.spread
+    assert larger.contexts.numpy() == pytest.approx(standardized)
     assert (larger.outcomes.numpy() == larger.history.outcomes).all()
 
 
@@ -109,3 +110,29 @@ def test_outcomes_that_are_added_are_in_the_params_domains(found):
     larger, *_ = found
     assert (larger.history.outcomes >= 0).all()
     assert np.isin(larger.history.outcomes[:, 0], larger.history.outcomes[:40, 0]).all()
+
+
+def test_added_rows_have_known_numbers_that_their_params_can_have():
+    m = mnv.build()
+    m.trucks = pyo.Param(mutable=True, initialize=3, within=pyo.NonNegativeIntegers)
+    m.stock = pyo.Param(mutable=True, initialize=1.0, within=pyo.NonNegativeReals)
+    two_stage = csg.TwoStageModel(m)
+    first = two_stage.first_stage_variables
+    m.haul = pyo.Constraint(expr=first[0] <= 1000 * m.trucks + m.stock)
+    csg.annotate(
+        m,
+        first_stage_variables=first,
+        uncertain_params=two_stage.uncertain_params,
+        known_params=[m.trucks, m.stock],
+    )
+    rng = np.random.default_rng(1)
+    known = np.column_stack([rng.choice([2.0, 5.0, 9.0], 40), rng.uniform(0, 3, 40)])
+    history = History(*mnv.sample(40, 1), known=known)
+    task = Task(csg.Oracle(m), history, 2, FitConfig(), 0, TrainingLog())
+    larger, _, _ = augment(task, make_folds(task, 1).rows)
+    found = larger.history.known
+    assert len(found) == len(larger.history) > 40
+    np.testing.assert_array_equal(found[:40], known)
+    assert {*found[:, 0]} == {2.0, 5.0, 9.0}
+    assert known[:, 1].min() <= found[:, 1].min() <= found[:, 1].max() <= 3
+    assert len(np.unique(found[:, 1])) > 40

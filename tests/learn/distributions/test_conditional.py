@@ -19,7 +19,7 @@ FREE = np.full(2, -np.inf), np.full(2, np.inf)
 @pytest.fixture
 def few_trees(monkeypatch):
     package = "pyomo_csg.learn.distributions.forecasts"
-    monkeypatch.setattr(f"{package}.forest_fitting._MOST_TREES", 20)
+    monkeypatch.setattr(f"{package}.forest._MOST_TREES", 20)
     monkeypatch.setattr(f"{package}.boosting._STEPS", 5)
 
 

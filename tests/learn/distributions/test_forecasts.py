@@ -8,8 +8,7 @@ from pyomo_csg.learn.distributions.features import feature_spread
 from pyomo_csg.learn.distributions.forecasts import ridge as ridge_module
 from pyomo_csg.learn.distributions.forecasts.fitting import (
     FORECASTS,
-    fit_forecast,
-    fit_forecasts,
+    Fits,
 )
 from pyomo_csg.learn.distributions.forecasts.row_parts import (
     default_folds,
@@ -29,8 +28,13 @@ SHAPES = {
 @pytest.fixture
 def few_trees(monkeypatch):
     package = "pyomo_csg.learn.distributions.forecasts"
-    monkeypatch.setattr(f"{package}.forest_fitting._MOST_TREES", 20)
+    monkeypatch.setattr(f"{package}.forest._MOST_TREES", 20)
     monkeypatch.setattr(f"{package}.boosting._STEPS", 5)
+
+
+def forecast(kind, contexts, outcomes, seed, in_time):
+    """Return the forecast of one kind."""
+    return Fits(contexts, outcomes, seed, in_time).forecast(kind)
 
 
 def linear(n, p=3, noise=0.3, seed=0):
@@ -50,7 +54,7 @@ def test_ridge_is_scikit_learns_with_folds_by_refits(monkeypatch, shape):
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=shape), rng.normal(size=(shape[0], 2))
 
-    found = fit_forecast("ridge", x, y, seed=5, in_time=False)
+    found = forecast("ridge", x, y, seed=5, in_time=False)
 
     scaled = (x - x.mean(0)) / feature_spread(x)
     n = len(x)
@@ -69,7 +73,7 @@ def test_ridge_hardly_shrinks_a_clear_line():
     for seed in range(5):
         x, y, truth = linear(20, p=8, noise=0.1, seed=seed)
         new, _, _ = linear(400, seed=seed + 100)
-        ours = fit_forecast("ridge", x, y, seed, in_time=False).predict(new)
+        ours = forecast("ridge", x, y, seed, in_time=False).predict(new)
         ols = LinearRegression().fit(x, y).predict(new)
         errors.append([((f - new @ truth) ** 2).mean() for f in (ours, ols)])
     ours, ols = np.mean(errors, axis=0)
@@ -81,7 +85,7 @@ def test_ridge_ignores_contexts_without_information():
     x, y = rng.normal(size=(60, 40)), rng.normal(size=(60, 1))
     new = rng.normal(size=(200, 40))
 
-    predicted = fit_forecast("ridge", x, y, 0, in_time=False).predict(new)
+    predicted = forecast("ridge", x, y, 0, in_time=False).predict(new)
 
     assert predicted.std() < 0.35
     assert predicted == pytest.approx(np.full((200, 1), y.mean()), abs=0.9)
@@ -93,10 +97,10 @@ def test_a_quadratic_truth_is_found():
     y = np.column_stack([x[:, 0] ** 2 - x[:, 1] * x[:, 2], x[:, 0] + x[:, 1]])
     y += 0.05 * rng.normal(size=y.shape)
 
-    found = fit_forecasts(["quadratic", "stacked"], x, y, 0, in_time=False)
+    fits = Fits(x, y, 0, False)
 
-    for forecast in found.values():
-        assert (y - forecast.out_of_fold).std(axis=0) == pytest.approx(0.05, rel=0.4)
+    for one in map(fits.forecast, ("quadratic", "stacked")):
+        assert (y - one.out_of_fold).std(axis=0) == pytest.approx(0.05, rel=0.4)
 
 
 @pytest.mark.parametrize("in_time", [True, False])
@@ -108,8 +112,8 @@ def test_every_kind_fits_every_shape(few_trees, case, kind, in_time):
     x, y = rng.normal(size=shape), rng.normal(size=(shape[0], p))
     x[..., 0] = 3.0  # a constant column
 
-    found = fit_forecast(kind, x, y, seed=0, in_time=in_time)
-    again = fit_forecast(kind, x, y, seed=0, in_time=in_time)
+    found = forecast(kind, x, y, seed=0, in_time=in_time)
+    again = forecast(kind, x, y, seed=0, in_time=in_time)
 
     for array in (found.out_of_fold, found.predict(x), found.predict(1e100 * x)):
         assert array.shape == y.shape
@@ -126,7 +130,7 @@ def test_a_row_has_no_part_in_its_prediction_out_of_fold(kind, in_time):
     changed[17] += 1e-9  # too little to change splits or penalties
 
     before, after = (
-        fit_forecast(kind, x, some, 0, in_time=in_time) for some in (y, changed)
+        forecast(kind, x, some, 0, in_time=in_time) for some in (y, changed)
     )
 
     moved = np.abs(after.out_of_fold - before.out_of_fold)
@@ -143,7 +147,7 @@ def test_copies_of_a_row_are_held_out_together():
 
     assert (units[:15] == units[15:]).all()
     assert len(set(units)) == 15
-    noise = fit_forecast("forest", x[twice], y[twice], 0, in_time=False).out_of_fold
+    noise = forecast("forest", x[twice], y[twice], 0, in_time=False).out_of_fold
     assert np.corrcoef(noise[:, 0], y[twice, 0])[0, 1] < 0.3
 
 
@@ -160,10 +164,10 @@ def test_stacking_is_close_to_the_best_part():
     for seed in range(3):
         x, y, truth = linear(80, seed=seed)
         new, _, _ = linear(300, seed=seed + 50)
-        found = fit_forecasts(FORECASTS, x, y, seed, in_time=False)
+        fits = Fits(x, y, seed, False)
         errors = {
-            kind: ((one.predict(new) - new @ truth) ** 2).mean() + 0.09
-            for kind, one in found.items()
+            kind: ((fits.forecast(kind).predict(new) - new @ truth) ** 2).mean() + 0.09
+            for kind in FORECASTS
         }
         stacked = errors.pop("stacked")
         assert stacked < 1.1 * min(errors.values())
@@ -171,7 +175,7 @@ def test_stacking_is_close_to_the_best_part():
 
 def test_stacked_weights_are_shares():
     x, y, _ = linear(50)
-    stacked = fit_forecast("stacked", x, y, 0, in_time=False)
+    stacked = forecast("stacked", x, y, 0, in_time=False)
 
     assert (stacked.weights >= 0).all()
     assert stacked.weights.sum(axis=0) == pytest.approx(np.ones(3))
@@ -183,8 +187,11 @@ def test_boosting_adds_nothing_to_a_line_and_much_to_a_step():
     y = np.column_stack([x[:, 0], np.sign(x[:, 0]) * np.sign(x[:, 1])])
     y += 0.1 * rng.normal(size=y.shape)
 
-    found = fit_forecasts(["ridge", "boosting"], x, y, 0, in_time=False)
+    fits = Fits(x, y, 0, False)
 
-    ridge, boosted = ((y - one.out_of_fold).std(axis=0) for one in found.values())
+    ridge, boosted = (
+        (y - fits.forecast(kind).out_of_fold).std(axis=0)
+        for kind in ("ridge", "boosting")
+    )
     assert boosted[0] < 1.3 * ridge[0]
     assert boosted[1] < 0.7 * ridge[1]

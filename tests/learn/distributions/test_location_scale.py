@@ -14,8 +14,8 @@ from pyomo_csg.learn.distributions.location_scale import (
     scaled_residuals,
     shrinkage,
 )
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 
 

@@ -1,4 +1,4 @@
-"""Scenario reduction: by definition, and by the transport that it claims to minimise."""
+"""Scenario reduction: by definition, and by the transport that it claims to minimize."""
 
 from itertools import product
 

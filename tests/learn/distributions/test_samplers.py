@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.stats import chisquare
 from sklearn.ensemble import RandomForestRegressor
 
@@ -10,11 +11,11 @@ from pyomo_csg.learn.distributions.samplers import (
     ObservedSampler,
     PooledSampler,
     ResidualSampler,
-    WeightedSampler,
     context_features,
     forest_weights,
     sparse_forest_weights,
 )
+from pyomo_csg.learn.distributions.weighted import draw_columns
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_forest_weights_are_the_shares_of_the_leaves_by_brute_force(law):
     assert forest_weights(contexts, outcomes, rows, seed=3) == pytest.approx(expected)
 
 
-def test_forest_weights_favour_like_contexts(law):
+def test_forest_weights_favor_like_contexts(law):
     contexts, outcomes = law
     weights = forest_weights(contexts, outcomes, np.arange(40), seed=0)
 
@@ -73,12 +74,11 @@ def test_rows_of_which_a_forest_can_make_nothing_are_alike(law):
 
 
 def test_draws_have_the_frequencies_of_the_weights():
-    weights = np.array([[0.0, 2.0, 0.0, 1.0, 1.0, 0.0]] * 6)
-    likely = WeightedSampler(np.arange(6.0)[:, None], weights)
+    weights = csr_array(np.array([[0.0, 2.0, 0.0, 1.0, 1.0, 0.0]]))
 
-    drawn = likely.draw(np.array([0]), 8000, np.random.default_rng(0))[0, 4000:, 0]
+    drawn = draw_columns(weights, 4000, np.random.default_rng(0))[0]
 
-    counts = np.bincount(drawn.astype(int), minlength=6)
+    counts = np.bincount(drawn, minlength=6)
     assert counts[[0, 2, 5]].tolist() == [0, 0, 0]
     assert chisquare(counts[[1, 3, 4]], [2000, 1000, 1000]).pvalue > 0.01
 
@@ -91,18 +91,10 @@ def test_sparse_weights_draw_as_dense_ones_do(law):
 
     assert sparse.toarray().tolist() == dense.tolist()
     drawn = [
-        WeightedSampler(outcomes, weights).draw(rows, 9, np.random.default_rng(2))
-        for weights in (sparse, dense)
+        draw_columns(weights[rows], 9, np.random.default_rng(2))
+        for weights in (sparse, csr_array(dense))
     ]
     assert np.array_equal(*drawn)
-
-
-def test_half_of_the_draws_is_what_did_happen():
-    likely = WeightedSampler(np.arange(3.0)[:, None], np.array([[0.0, 0.0, 1.0]] * 3))
-
-    drawn = likely.draw(np.array([1, 0]), 8, np.random.default_rng(0))
-
-    assert drawn[..., 0].tolist() == [[1] * 4 + [2] * 4, [0] * 4 + [2] * 4]
 
 
 def test_a_pool_draws_any_of_its_rows_and_no_other():

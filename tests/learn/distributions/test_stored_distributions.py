@@ -24,7 +24,7 @@ def fitted():
     y[:, 0] += np.sign(x[:, 2])
     with pytest.MonkeyPatch.context() as patch:
         package = "pyomo_csg.learn.distributions.forecasts"
-        patch.setattr(f"{package}.forest_fitting._MOST_TREES", 6)
+        patch.setattr(f"{package}.forest._MOST_TREES", 6)
         patch.setattr(f"{package}.boosting._STEPS", 4)
         lower, upper = np.array([-np.inf, -2]), np.array([np.inf, 9])
         return fit_distributions(x, y, lower, upper, 0, in_time=False)

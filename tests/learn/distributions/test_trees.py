@@ -5,7 +5,7 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 from pyomo_csg.learn.distributions.features import scale_features
-from pyomo_csg.learn.distributions.forecasts.forest_fitting import fit_forest
+from pyomo_csg.learn.distributions.forecasts.forest import fit_forest
 from pyomo_csg.learn.distributions.forecasts.trees import trees_from_sklearn
 
 
@@ -92,7 +92,7 @@ def test_a_short_history_still_has_predictions_out_of_fold(n):
 
 
 def test_a_long_history_is_seen_in_parts(monkeypatch):
-    module = "pyomo_csg.learn.distributions.forecasts.forest_fitting.MOST_ROWS"
+    module = "pyomo_csg.learn.distributions.forecasts.forest.MOST_ROWS"
     monkeypatch.setattr(module, 50)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 2))

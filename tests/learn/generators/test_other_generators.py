@@ -55,7 +55,7 @@ def test_a_varying_number_of_scenarios_is_told():
     policy = policy_by(VaryingPoints(POINTS, SHARES))
     assert policy.count is None
     assert [len(one) for one in policy.scenarios(CONTEXTS)] == [1, 2, 3]
-    assert "as many as the context calls for" in policy.report()
+    assert "how many depends on the context" in policy.report()
     assert (
         repr(policy) == "<Policy for 'newsvendor': scenarios of 1 numbers, by 'auto'>"
     )

@@ -8,7 +8,6 @@ import torch
 import pyomo_csg as csg
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.samplers import ObservedSampler, PooledSampler
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.loss_net import torch_seed
@@ -18,6 +17,7 @@ from pyomo_csg.learn.networks.task_nets import (
     LocationScaleHead,
 )
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule
 from tests.zoo import ZOO, scenarios

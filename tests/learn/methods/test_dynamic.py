@@ -14,7 +14,7 @@ SHORT = {**QUICK, "loss_epochs": 12, "task_epochs": 3}
 
 
 def samples(number):
-    """Return two cases that can be told by a number."""
+    """Return two cases that differ by one number."""
     return LossSamples(
         np.full((2, 1, 1), number),
         np.ones((2, 1)),

@@ -25,10 +25,10 @@ COST, PRICE, SALVAGE = 1.0, 1.05, 0.1
 
 
 def task_of(oracle, checkpoint=None, progress=False):
-    """Return what labelling needs of a task."""
+    """Return what labeling needs of a task."""
     checkpoint = Checkpoint(None, {}) if checkpoint is None else checkpoint
 
-    def loss(zetas, outcomes, kind, weights):
+    def loss(zetas, outcomes, kind, weights, rows):
         options = {"weights": weights, "on_error": "record"}
         options |= {"progress": False, "fresh": True}
         return oracle.loss(zetas, outcomes, kind, **options)
@@ -144,18 +144,18 @@ def test_scenarios_that_are_not_finite_do_not_spoil_the_others(small_chunks, cap
 def test_finished_chunks_are_read_and_other_cases_are_solved(small_chunks, tmp_path):
     zetas, omegas = cep1_cases(24, 2)
 
-    def labelled(zetas):
+    def labeled(zetas):
         with Checkpoint(tmp_path, {}) as checkpoint:
             task = task_of(Counting(cep1.build()), checkpoint)
             losses = label_losses(task, "labels", zetas, omegas)
         return losses, task.oracle.asked, task.log.table()
 
-    first, again = labelled(zetas), labelled(zetas)
+    first, again = labeled(zetas), labeled(zetas)
     assert first[1] == [7, 7, 7, 3] and again[1] == []
     assert again[0].tobytes() == first[0].tobytes()
     assert again[2].equals(first[2])
     zetas[10] = 0
-    moved = labelled(zetas)
+    moved = labeled(zetas)
     assert moved[1] == [7]  # the chunk of case 10
     apart = np.abs(moved[0] / first[0] - 1)
     assert np.flatnonzero(apart > 1e-12).tolist() == [10]

@@ -7,12 +7,12 @@ import torch
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.methods.mmd import scenario_generator, train_mmd
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.loss_net import torch_seed
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward, LocationScaleHead
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 
 NOTHING = np.array([], dtype=int)

@@ -13,12 +13,12 @@ from pyomo_csg.learn.config import (
     parse_regularization,
     validate_fit_arguments,
 )
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import reset_weights, resolve_lambda, train_static
 from pyomo_csg.learn.networks.loss_net import torch_seed
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 from tests.learn.methods.test_mmd import bodies, newsvendor_task
 
@@ -126,7 +126,7 @@ def test_members_learn_from_the_rows_that_they_may_see():
         assert samples.losses == pytest.approx(exact, rel=1e-9)
     assert len({id(net) for net in [fit.loss_net for fit in result]}) == 4
     (noted,) = [entry for entry in task.log.entries if "missing" in entry]
-    assert noted["step"] == 60 + 40  # rows that two members share are labelled once
+    assert noted["step"] == 60 + 40  # rows that two members share are labeled once
 
 
 def test_fresh_weights_forget_where_mmd_was():

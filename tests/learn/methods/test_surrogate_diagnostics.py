@@ -73,7 +73,7 @@ def policies(pairs):
 
 
 def test_what_a_loss_net_expects_is_compared_with_what_comes(policies, pairs):
-    found = policies["100x"].learned.summary["trust"]
+    found = policies["100x"].learned.summary["loss_net_errors"]
     scenarios = policies["100x"].scenarios(pairs[0])
     losses = policies["100x"].oracle.loss(scenarios, pairs[1])
     assert found["compared"] == found["cases"] == 80
@@ -81,7 +81,7 @@ def test_what_a_loss_net_expects_is_compared_with_what_comes(policies, pairs):
 
 
 def test_a_policy_that_runs_away_from_the_data_is_warned_of(policies):
-    near, far = (p.learned.summary["trust"] for p in policies.values())
+    near, far = (p.learned.summary["loss_net_errors"] for p in policies.values())
     near, far = far, near
     assert far["shift"] > 3 * near["shift"] and far["kappa"] > near["kappa"]
     assert far["error_here"] > 2 * far["error"]
@@ -99,8 +99,11 @@ def test_what_was_found_survives_a_file(policies, tmp_path):
 def test_a_fit_that_goes_on_says_the_same(pairs, tmp_path):
     how = {"method": "dynamic", "regularization": "1x", "checkpoint": tmp_path}
     first, again = (fit(pairs, **how) for _ in range(2))
-    assert first.learned.summary["trust"] == again.learned.summary["trust"]
-    assert first.learned.summary["trust"]["cases"] == 3 * 80
+    assert (
+        first.learned.summary["loss_net_errors"]
+        == again.learned.summary["loss_net_errors"]
+    )
+    assert first.learned.summary["loss_net_errors"]["cases"] == 3 * 80
 
 
 def test_other_methods_have_no_loss_net(pairs):

@@ -128,7 +128,7 @@ def test_location_and_scale_place_atoms_and_omega_bounds_them():
     assert torch.equal(stacked[0][4], scenarios)
 
 
-def test_a_task_net_standardises_for_its_body_and_not_for_its_head():
+def test_a_task_net_standardizes_for_its_body_and_not_for_its_head():
     torch.manual_seed(0)
     x = torch.tensor([[10.0, -4.0, 0.5], [12.0, -8.0, 0.5]], dtype=torch.float64)
     center, spread = np.array([11.0, -6.0, 0.5]), np.array([1.0, 2.0, 1.0])

@@ -9,12 +9,11 @@ import torch
 from torch import nn
 
 import pyomo_csg as csg
-from pyomo_csg.learn.candidates import candidate_list as module
+from pyomo_csg.learn.candidates import candidate_list, several_starts
 from pyomo_csg.learn.candidates.candidate_list import Candidates
-from pyomo_csg.learn.candidates.fits import NetworkFit, network_candidate
+from pyomo_csg.learn.candidates.fits import Candidate, NetworkFit, network_candidate
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.history import History
-from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_trust
+from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_errors
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import FunctionModule, LocationScaleHead
 from pyomo_csg.learn.progress import TrainingLog
@@ -23,6 +22,7 @@ from pyomo_csg.learn.selection.auto import choose_fold, learn_auto
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.plan import ProgramTimes, make_plan
 from pyomo_csg.learn.selection.scoring import Scoreboard
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 from tests.quick import QUICK, shorten
 from tests.zoo import ZOO, scenarios
@@ -34,8 +34,9 @@ LOSS_NETS = {f"Loss-Net {factor}" for factor in ("0.03", "0.3", "3", "30")}
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch):
     for name in ("_CONSTANT_STEPS", "_ATOM_STEPS", "_CONSTANT_DRAWS", "_ATOM_DRAWS"):
-        monkeypatch.setattr(module, name, 2)
+        monkeypatch.setattr(several_starts, name, 2)
     monkeypatch.setattr(scoring, "_DRAWS", 2)
+    monkeypatch.setattr(candidate_list, "FEW_ROWS", 24)
 
 
 def task_on(model, outcomes=None, contexts=None, **config):
@@ -150,6 +151,13 @@ def test_mmd_and_the_sample_average_are_always_among_the_candidates():
         assert len(set(names)) == len(names)
 
 
+@pytest.mark.parametrize("name", ["newsvendor", "integers"])
+def test_few_rows_train_no_network_on_decision_costs(name, monkeypatch):
+    monkeypatch.setattr(candidate_list, "FEW_ROWS", 25)
+    found = [one.name for one in candidates_of(task_on(ZOO[name]()))]
+    assert "trained atoms" in found and "direct" not in found
+
+
 def test_a_network_that_the_user_chose_has_only_the_sample_average_beside_it():
     task = task_on(ZOO["newsvendor"]())
     plan = plan_for(task)
@@ -178,6 +186,37 @@ def test_a_fit_does_not_depend_on_the_rows_that_it_has_not_seen():
             assert mine == pytest.approx(theirs, abs=1e-9), one.name
 
 
+def test_one_holdout_leaves_the_fit_to_all_rows_to_the_winner():
+    outcomes = np.full((24, 1), 10.0)
+    outcomes[-5:] = 20.0  # the last fifth, which is held out
+    task = task_on(ZOO["newsvendor"](), outcomes)
+
+    result = learn_auto(task, plan_for(task, folds=1, kinds=("empirical",)), "mlp")
+
+    scenarios, _ = result.generator(task.history.contexts[:1])
+    assert result.selection.chosen == "sample average"
+    assert sorted(scenarios.ravel()) == pytest.approx([10.0, 20.0])
+
+
+def test_a_candidate_is_fitted_to_all_rows_as_it_is_among_folds():
+    task = task_on(ZOO["newsvendor"]())
+    plan = plan_for(task, folds=1)
+    folds = make_folds(task, 1)
+    made = Candidates(task, folds.with_held_out, plan, "mlp")
+    found = {one.name: one for one in made.each()}
+    entries = len(task.log.entries)
+
+    for name, candidate in found.items():
+        fit = made.fit_to_all_rows(name)
+        assert len(candidate.fits) == 1 and type(fit) is type(candidate.fits[0])
+        scenarios, _ = fit.scenarios(task, folds.held_out[0])
+        before, _ = candidate.fits[0].scenarios(task, folds.held_out[0])
+        assert not np.array_equal(scenarios, before), name
+    assert {*found} >= {*BASELINES, "mmd", "trained atoms", "direct"}
+    stages = {entry["stage"] for entry in task.log.entries[entries:]}
+    assert {"mmd", "atoms", "direct"} <= stages
+
+
 class Recorder:
     """A fit that knows its rows, and refuses to be evaluated on them."""
 
@@ -202,7 +241,7 @@ def test_held_out_rows_are_only_evaluated_by_fits_that_have_not_seen_them(
     outcomes = task.history.outcomes
     fits = [Recorder(rows, outcomes) for rows in folds.rows]
 
-    board.add(module.Candidate("recorded", fits))
+    board.add(Candidate("recorded", fits))
 
     rows = sorted(row for fit in fits for row in fit.evaluated)
     assert len(set(rows)) == len(rows) and not fits[-1].evaluated
@@ -270,10 +309,12 @@ def test_a_loss_net_that_won_is_examined():
     fits = {one.name: one.fits[-1] for one in found if one.is_trained}
 
     assert fits["mmd"].loss_net_fit is None
-    trust = loss_net_trust(task, fits["Loss-Net 3"].loss_net_fit)
-    assert trust["trust"]["pairs"] == len(task.history)
+    errors, _ = loss_net_errors(task, fits["Loss-Net 3"].loss_net_fit)
+    assert errors["pairs"] == len(task.history)
     selection = learn_auto(task, plan_for(task), "mlp").selection
-    assert (selection.trust is not None) == selection.chosen.startswith("Loss-Net")
+    assert (selection.loss_net_errors is not None) == selection.chosen.startswith(
+        "Loss-Net"
+    )
 
 
 def opened():

@@ -27,7 +27,7 @@ def test_the_best_is_reported_with_its_margin_and_confidence():
     assert found.margin == pytest.approx(0.5)
     # A normal prior as wide as the error halves the margin's mean and variance.
     assert found.confidence == pytest.approx(norm.cdf(2 / np.sqrt(2)))
-    assert found.pairs_judged == 4
+    assert found.pairs_scored == 4
     assert [row.name for row in found.candidates] == ["b", "c", "a"]
     assert [row.loss for row in found.candidates] == [1.5, 2.0, 3.0]
     assert [row.standard_error for row in found.candidates] == pytest.approx(
@@ -60,11 +60,25 @@ def test_no_decision_counts_as_the_worst_cost_of_all():
     assert shorter.margin == pytest.approx(2 / 3)
 
 
-def test_of_two_that_are_just_as_good_the_first_is_taken():
-    losses = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 3.0]])
+def test_of_two_with_the_same_mean_the_first_is_chosen():
+    losses = np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]])
 
     found = compare_candidates(["a", "b", "c"], losses)
 
+    assert (found.chosen, found.margin, found.confidence) == ("a", 0.0, 0.5)
+
+
+def test_a_candidate_with_the_same_costs_is_not_the_runner_up():
+    losses = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 3.5]])
+
+    found = compare_candidates(["a", "b", "c"], losses)
+
+    assert (found.chosen, found.margin) == ("a", 1.75)
+    assert found.confidence > 0.9
+
+
+def test_candidates_that_all_cost_the_same_have_no_runner_up():
+    found = compare_candidates(["a", "b"], np.array([[1.0, 2.0], [1.0, 2.0]]))
     assert (found.chosen, found.margin, found.confidence) == ("a", 0.0, 0.5)
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.selection.folds import duplicate_groups
+from pyomo_csg.learn.tables.history import History
 
 
 def numbers(contexts, outcomes):

@@ -7,9 +7,9 @@ from sklearn.model_selection import KFold
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection.folds import holdout_folds, make_folds
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 
 

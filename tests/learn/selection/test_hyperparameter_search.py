@@ -22,7 +22,7 @@ def found(losses):
 
 
 class Clock:
-    """Goes on only when told to."""
+    """Continues only after a signal."""
 
     now = 0.0
 

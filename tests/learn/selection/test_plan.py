@@ -8,7 +8,6 @@ import pytest
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.history import History
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection import plan as module
 from pyomo_csg.learn.selection.plan import (
@@ -18,6 +17,7 @@ from pyomo_csg.learn.selection.plan import (
     measure_programs,
     steps_and_batch,
 )
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 from tests.learn.selection.test_auto import cost_only, opened
 from tests.zoo import scenarios
@@ -96,6 +96,13 @@ def test_more_time_never_means_less(task):
             counts = [getattr(plan, name) for plan in plans]
             if name != "scored_rows":  # fewer kinds leave more time for each
                 assert counts == sorted(counts), name
+
+
+def test_a_busy_machine_trains_as_much_where_the_budget_allows(task):
+    idle = make_plan(task, ProgramTimes(1e-3, 1e-4, 1e-3, 0.0), 600.0)
+    busy = make_plan(task, ProgramTimes(3e-3, 3e-4, 3e-3, 0.0, 1 / 3), 600.0)
+    for count in ("programs", "folds", "scored_rows", "sets", "compared", "kinds"):
+        assert getattr(busy, count) == getattr(idle, count), count
 
 
 def test_programs_that_are_slower_mean_fewer_folds(task):

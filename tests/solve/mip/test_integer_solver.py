@@ -475,3 +475,43 @@ def test_tree_stopped_by_a_limit_gives_no_loss(monkeypatch):
     assert np.flatnonzero(np.isnan(losses)).tolist() == [
         e.case for e in oracle.failures
     ]
+
+
+def test_general_integers_with_continuous_recourse_go_to_highs():
+    solver = Solver(_staffing(), 3)
+    solver.solve([[3.3], [7.1], [11.8]])
+    assert solver.found.method == "plain"
+    branched = Solver(_staffing(), 3, "tree")
+    branched.solve([[3.3], [7.1], [11.8]])
+    assert branched.found.method == "tree"
+    assert solver.found.value == pytest.approx(branched.found.value, rel=1e-9)
+
+
+def test_reduced_costs_cut_off_no_optimum_of_a_general_integer_model():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        demands, outcome = rng.uniform(0, 12, (3, 1)), rng.uniform(0, 12, 1)
+        solver = Solver(_staffing(), 3)
+        value = solver.solve(demands)
+        # Integer prices make ties: every staff number is tried.
+        costs = [_staffing_cost(n, demands).mean() for n in range(16)]
+        ties = [n for n in range(16) if costs[n] <= min(costs) + 1e-9]
+        assert value == pytest.approx(min(costs), rel=1e-9)
+        best = min(_staffing_cost(n, outcome[None])[0] for n in ties)
+        assert solver.search(outcome) == pytest.approx(best, rel=1e-8)
+
+
+def _staffing():
+    """Return a model with one general integer in the first stage."""
+    m = pyo.ConcreteModel("staffing")
+    m.need = pyo.Param(initialize=5.0, mutable=True)
+    m.staff = pyo.Var(within=pyo.NonNegativeIntegers, bounds=(0, 15))
+    m.agency = pyo.Var(within=pyo.NonNegativeReals)
+    m.cover = pyo.Constraint(expr=m.staff + m.agency >= m.need)
+    m.cost = pyo.Objective(expr=m.staff + 3 * m.agency)
+    csg.annotate(m, first_stage_variables=m.staff, uncertain_params=m.need)
+    return m
+
+
+def _staffing_cost(staff, demands):
+    return staff + 3 * np.maximum(0, demands[:, 0] - staff)

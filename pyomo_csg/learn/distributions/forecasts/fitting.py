@@ -1,60 +1,33 @@
-"""Fits point forecasts of every kind."""
+"""Fits and restores point forecasts of every kind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from pyomo_csg.learn.distributions.features import context_features
-from pyomo_csg.learn.distributions.forecasts.boosted import Boosted
-from pyomo_csg.learn.distributions.forecasts.boosting import boost_ridge
+from pyomo_csg.learn.distributions.forecasts.boosting import (
+    Boosted,
+    boost_ridge,
+    restore_boosted,
+)
 from pyomo_csg.learn.distributions.forecasts.forecast import Forecast
-from pyomo_csg.learn.distributions.forecasts.forest_fitting import fit_forest
-from pyomo_csg.learn.distributions.forecasts.ridge import Ridge, fit_ridge
+from pyomo_csg.learn.distributions.forecasts.forest import fit_forest, restore_forest
+from pyomo_csg.learn.distributions.forecasts.ridge import (
+    Ridge,
+    fit_ridge,
+    restore_ridge,
+)
 from pyomo_csg.learn.distributions.forecasts.row_parts import (
     default_folds,
     fold_numbers,
     row_units,
 )
-from pyomo_csg.learn.distributions.forecasts.stacking import stack
+from pyomo_csg.learn.distributions.forecasts.stacking import restore_stacked, stack
+from pyomo_csg.learn.distributions.stored_arrays import StoredArrays, damage
 
 FORECASTS = ("ridge", "quadratic", "forest", "extra trees", "boosting", "stacked")
 _BOOSTING_FOLDS = 3
 _MOST_BOOSTED = 1_000_000  # numbers in the contexts
-
-
-def fit_forecast(
-    kind: str, contexts: np.ndarray, outcomes: np.ndarray, seed: int, *, in_time: bool
-) -> Forecast:
-    """Return a forecast of outcomes (m, p) given contexts (m, d) or panels (m, W, d).
-
-    Parameters
-    ----------
-    kind : {'ridge', 'quadratic', 'forest', 'extra trees', 'boosting', 'stacked'}
-        ``'quadratic'`` is a ridge regression on squares and products, too. Boosted trees
-        start from ridge regression. ``'stacked'`` weights all of them for each column.
-    contexts, outcomes : arrays
-    seed : int
-    in_time : bool
-        Whether rows are in the order of time, so that they are held out in blocks.
-    """
-    return fit_forecasts([kind], contexts, outcomes, seed, in_time=in_time)[kind]
-
-
-def fit_forecasts(
-    kinds: Sequence[str],
-    contexts: np.ndarray,
-    outcomes: np.ndarray,
-    seed: int,
-    *,
-    in_time: bool,
-) -> dict[str, Forecast]:
-    """Return one forecast of each kind, with no part fitted twice."""
-    fits = Fits(contexts, outcomes, seed, in_time)
-    with threadpool_limits(1, "blas"):  # matrices are small, and threads would spin
-        return {kind: fits.forecast(kind) for kind in kinds}
 
 
 class Fits:
@@ -87,7 +60,7 @@ class Fits:
             parts = [self.forecast(one) for one in self.affordable if one != "stacked"]
             return stack(parts, self.outcomes, self._folds())
         if kind == "boosting":
-            return self._boosted()
+            return self._boost()
         if kind in ("forest", "extra trees"):
             return fit_forest(
                 self._features,
@@ -101,7 +74,7 @@ class Fits:
     def _ridge(self, quadratic: bool) -> Ridge:
         return fit_ridge(self._features, self.outcomes, self._folds(), quadratic)
 
-    def _boosted(self) -> Boosted:
+    def _boost(self) -> Boosted:
         ridge = self.forecast("ridge")
         assert isinstance(ridge, Ridge)
         return boost_ridge(
@@ -117,3 +90,23 @@ class Fits:
         """Return the fold (m,) of each row."""
         wanted = count or default_folds(len(self.outcomes), self.in_time)
         return fold_numbers(self._units, self.seed, self.in_time, wanted)
+
+
+def restore_forecast(stored: StoredArrays) -> Forecast:
+    """Return the forecast that was stored, or raise a DataError if it is damaged."""
+    kind = stored.text("kind")
+    if kind == "stacked":
+        parts = [_restore_single(part) for part in stored.parts("parts")]
+        return restore_stacked(stored, parts)
+    return _restore_single(stored)
+
+
+def _restore_single(stored: StoredArrays) -> Forecast:
+    kind = stored.text("kind")
+    if kind == "ridge":
+        return restore_ridge(stored)
+    if kind == "forest":
+        return restore_forest(stored)
+    if kind == "boosting":
+        return restore_boosted(stored)
+    raise damage(f"a forecast has kind {kind!r:.40}")

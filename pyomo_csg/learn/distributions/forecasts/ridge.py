@@ -53,7 +53,7 @@ class Ridge:
         scaled = scale_features(context_features(contexts), self.center, self.spread)
         if self.terms != "linear":
             scaled = np.minimum(np.maximum(scaled, self.low), self.high)
-        return self.offset + _expanded(scaled, self.terms) @ self.slopes
+        return self.offset + _expand_features(scaled, self.terms) @ self.slopes
 
     def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
         """Return a JSON description, and the arrays."""
@@ -69,7 +69,7 @@ def restore_ridge(stored: StoredArrays) -> Ridge:
         raise damage(f"'terms' is {terms!r:.40}, not one of {_TERMS}")
     center = stored.numbers("center", None)
     f, offset = len(center), stored.numbers("offset", None)
-    columns = _expanded(np.zeros((1, f)), terms).shape[1]
+    columns = _expand_features(np.zeros((1, f)), terms).shape[1]
     return Ridge(
         terms,
         center,
@@ -92,7 +92,7 @@ def fit_ridge(
     center, spread = features.mean(axis=0), feature_spread(features)
     scaled = scale_features(features, center, spread)
     terms = "linear" if not quadratic else _quadratic_terms(scaled)
-    expanded = _expanded(scaled, terms)
+    expanded = _expand_features(scaled, terms)
     middle, unit = expanded.mean(axis=0), standard_spread(expanded)
     if terms == "linear":
         middle, unit = np.zeros_like(middle), np.ones_like(unit)
@@ -125,7 +125,7 @@ def _quadratic_terms(scaled: np.ndarray) -> str:
     return "products" if f * (f + 3) // 2 <= _MOST_PRODUCTS else "squares"
 
 
-def _expanded(scaled: np.ndarray, terms: str) -> np.ndarray:
+def _expand_features(scaled: np.ndarray, terms: str) -> np.ndarray:
     """Return features (n, f) with their squares and products, if wanted."""
     if terms == "linear":
         return scaled

@@ -18,7 +18,7 @@ def fold_numbers(units: np.ndarray, seed: int, in_time: bool, folds: int) -> np.
 
 
 def default_folds(m: int, in_time: bool) -> int:
-    """Return the number of folds: as many as rows for a short history."""
+    """Return the number of folds; for a short history, the number of rows."""
     return m if m <= 4 * _FOLDS and not in_time else _FOLDS
 
 

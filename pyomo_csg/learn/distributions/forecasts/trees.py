@@ -95,7 +95,7 @@ def trees_from_sklearn(
 
 
 def restore_trees(stored: StoredArrays) -> Trees:
-    """Return the trees that were stored, or raise a DataError if walks could go astray."""
+    """Return the trees that were stored, or raise a DataError if a walk could leave its tree."""
     center = stored.numbers("center", None)
     threshold = stored.numbers("threshold", None)
     nodes = len(threshold)

@@ -12,9 +12,9 @@ import torch
 
 import pyomo_csg as csg
 from models import cep1, newsvendor
-from pyomo_csg.learn.columns import Columns
-from pyomo_csg.learn.context_reader import read_contexts
-from pyomo_csg.learn.history import History, read_history
+from pyomo_csg.learn.tables.columns import Columns
+from pyomo_csg.learn.tables.context_reader import read_contexts
+from pyomo_csg.learn.tables.history import History, read_history
 from tests.zoo import ZOO, scenarios
 
 DEMANDS = ["demand[1]", "demand[2]", "demand[3]"]
@@ -50,7 +50,7 @@ def frame(**changes):
 def refused(two_stage, data, context=None):
     """Return the problems for which a history is refused."""
     with pytest.raises(csg.DataError) as error:
-        read_history(two_stage, data, context)
+        read_history(two_stage, data, context, preprocess=None)
     return error.value.problems
 
 
@@ -169,7 +169,7 @@ def test_context_picks_columns_in_its_own_order(parts, context, names, pair):
     same(read_history(parts, data, context), whole[list(names)].to_numpy(), Y, names)
 
 
-def test_what_is_wrong_with_columns_that_nobody_asked_for_is_let_be(parts):
+def test_problems_in_other_columns_are_ignored(parts):
     table = frame(day=pd.date_range("2024", periods=4), gap=NAN)
     table = pd.concat([table, table[["day"]]], axis=1)
     same(read_history(parts, table, "rain"), X[:, 1:], Y, ("rain",))
@@ -472,7 +472,7 @@ def test_outcomes_that_a_param_refuses_itself_are_refused():
 
 
 def test_constant_columns_and_equal_rows_are_fine_and_told(parts, caplog):
-    caplog.set_level(logging.INFO, logger="pyomo_csg.learn.history")
+    caplog.set_level(logging.INFO, logger="pyomo_csg.learn.tables.history")
     read_history(parts, frame(rain=1))
     read_history(parts, (np.ones((4, 3, 1)), np.ones((4, 3))))
     assert [record.getMessage() for record in caplog.records] == [

@@ -1,4 +1,4 @@
-"""Read the contexts to decide for: plain numbers at once, anything else cell by cell."""
+"""Read the contexts to decide for: numeric arrays at once, anything else cell by cell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyomo_csg.learn.columns import (
+from pyomo_csg.learn.tables.columns import (
     LARGEST,
     Columns,
     as_array,

@@ -1,31 +1,41 @@
-"""csg.from_mpisppy: an annotated model and its scenarios from a scenario_creator."""
+"""Models from and for mpi-sppy: csg.from_mpisppy and TwoStageModel.to_mpisppy."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from pyomo.core.base.block import BlockData
+from pyomo.common.modeling import unique_component_name
+from pyomo.core.base.block import Block, BlockData
+from pyomo.core.base.constraint import Constraint, ConstraintList
 from pyomo.core.base.param import Param
 from pyomo.core.base.range import NumericRange
 from pyomo.core.base.set import RangeSet, SetData
+from pyomo.core.base.var import Var
+from pyomo.core.expr.numvalue import polynomial_degree
 
-from pyomo_csg.errors import AnnotationError, DataError, ModelError, shortlist
+from pyomo_csg.errors import AnnotationError, CsgError, DataError, ModelError, shortlist
 from pyomo_csg.interop.scenario_differences import SideBySide
 from pyomo_csg.stages.annotation import (
+    FIRST_STAGE,
+    UNCERTAIN,
     annotate,
     check_constructed,
     flatten,
+    read_annotation,
     select_data,
 )
 from pyomo_csg.stages.inputs import scenario_array, weight_vector
-from pyomo_csg.stages.model_checks import is_discrete
+from pyomo_csg.stages.model_checks import active_objectives, is_discrete
+from pyomo_csg.stages.stage_inference import Uncertainty, is_zero, split_cost
 from pyomo_csg.stages.two_stage import TwoStageModel
+from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +72,7 @@ def _spanned_interval(domain: SetData) -> SetData:
 
 
 Creator = Callable[[str], BlockData]
+ScenarioCreator = Callable[..., BlockData]
 
 
 def from_mpisppy(
@@ -103,7 +114,8 @@ def from_mpisppy(
     ------
     ModelError
         If the scenarios are not one two-stage model with different data, for instance
-        because some data is a plain number: naming each such component, and what to do.
+        because data that differs is not in a mutable Param. The error names each
+        such component and the remedy.
     AnnotationError
         If a Param in ``uncertain_params`` cannot be marked.
     DataError
@@ -153,7 +165,7 @@ def from_mpisppy(
     two_stage = TwoStageModel(model)
     columns = _names(two_stage.uncertain_params)
     outcomes = scenario_array(two_stage, table[columns])
-    weights = weight_vector(_normalized(probabilities), outcomes)
+    weights = weight_vector(_normalize(probabilities), outcomes)
     import pandas as pd
 
     scenarios = pd.DataFrame(outcomes, index=names, columns=columns)
@@ -162,8 +174,8 @@ def from_mpisppy(
 
 def _read_names(scenario_names: Iterable[str]) -> list[str]:
     listed = isinstance(scenario_names, Iterable)
-    plain = not listed or isinstance(scenario_names, str)
-    names = [] if plain else [str(name) for name in scenario_names]
+    unlisted = not listed or isinstance(scenario_names, str)
+    names = [] if unlisted else [str(name) for name in scenario_names]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice or not names:
         found = f"{shortlist(twice)} twice" if twice else repr(scenario_names)
@@ -236,8 +248,8 @@ def _make_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
     Where they are not as it stands, they are made so while it runs; the model must stay
     the same.
     """
-    plain = _build_scenario(create, name)
-    _, problems = select_data(plain, uncertain_params, Param, "uncertain_params")
+    model = _build_scenario(create, name)
+    _, problems = select_data(model, uncertain_params, Param, "uncertain_params")
     if not problems:
         return create
     names = _component_names(uncertain_params)
@@ -249,9 +261,9 @@ def _make_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
     subject = f"Cannot annotate scenario '{name}'"
     try:
         built = mutable(name)
-    except Exception as error:  # code that needs plain numbers may raise anything
+    except Exception as error:  # code that expects numbers may raise anything
         raise AnnotationError(subject, problems) from error
-    sides = SideBySide(name, plain)
+    sides = SideBySide(name, model)
     sides.compare(f"{name}, with mutable Params", built)
     _, remaining = select_data(built, uncertain_params, Param, "uncertain_params")
     if remaining or sides.problems:
@@ -269,7 +281,7 @@ def _probability(model: BlockData) -> Any:
     return getattr(model, "_mpisppy_probability", "uniform")
 
 
-def _normalized(probabilities: list[Any]) -> Any:
+def _normalize(probabilities: list[Any]) -> Any:
     """Return probabilities that sum to 1, as mpi-sppy's extensive form has them."""
     share = 1 / len(probabilities)
     numbers = [share if p == "uniform" else p for p in probabilities]
@@ -282,3 +294,108 @@ def _normalized(probabilities: list[Any]) -> Any:
 
 def _names(data: Iterable[Any]) -> list[str]:
     return [item.name for item in data]
+
+
+def export(
+    two_stage: TwoStageModel, scenarios: Any, weights: Any
+) -> tuple[ScenarioCreator, list[str], dict[str, Any]]:
+    """Return what :meth:`TwoStageModel.to_mpisppy` does."""
+    if find_spec("mpisppy") is None:
+        raise CsgError(
+            "mpi-sppy is not installed; install it by pip install pyomo-csg[mpi]"
+        )
+    problems = Problems(f"The data does not fit '{two_stage.model.name}'")
+    outcomes = problems.check("scenarios", scenario_array, two_stage, scenarios)
+    probabilities = problems.check("weights", weight_vector, weights, outcomes)
+    problems.raise_any()
+    names = _scenario_names(scenarios, len(outcomes))
+    kwargs = {
+        "model": two_stage.model,
+        "outcomes": dict(zip(names, outcomes.tolist(), strict=True)),
+        "probabilities": dict(zip(names, probabilities.tolist(), strict=True)),
+    }
+    return scenario_creator, names, kwargs
+
+
+def scenario_creator(
+    scenario_name: str,
+    model: BlockData,
+    outcomes: Mapping[str, Sequence[float]],
+    probabilities: Mapping[str, float],
+) -> BlockData:
+    """Return one scenario for mpi-sppy: a clone of the model, with its root node attached."""
+    from mpisppy.utils import sputils  # prints, and starts MPI
+
+    scenario = model.clone()
+    first_stage = read_annotation(scenario, FIRST_STAGE) or []
+    uncertain = read_annotation(scenario, UNCERTAIN) or []
+    for param, number in zip(uncertain, outcomes[scenario_name], strict=True):
+        param.set_value(number)
+    cost = _separate_stages(scenario, first_stage, uncertain)
+    sputils.attach_root_node(scenario, cost, first_stage)
+    scenario._mpisppy_probability = probabilities[scenario_name]
+    return scenario
+
+
+def _separate_stages(
+    scenario: BlockData, first_stage: list[Any], uncertain: list[Any]
+) -> Any:
+    """Join a recourse variable to all that is uncertain; return the first-stage cost.
+
+    mpi-sppy's L-shaped method reads the costs, constraints and bounds that hold no
+    recourse variable from one scenario alone, and counts a constant of the objective
+    once more for each scenario. The scenario's optima do not change.
+    """
+    stages = Uncertainty(first_stage, uncertain)
+    recourse = Uncertainty(first_stage, [])
+    block = Block(concrete=True)
+    name = unique_component_name(scenario, "uncertain_first_stage")
+    scenario.add_component(name, block)
+    block.zero = Var()
+    block.zero.fix(0)
+    block.bounds = ConstraintList()
+    for con in list(scenario.component_data_objects(Constraint, active=True)):
+        if stages.touches(con.expr) and not recourse.touches(con.expr):
+            lower, body, upper = con.to_bounded_expression()
+            con.set_value((lower, body + block.zero, upper))
+    for v in first_stage:
+        if stages.touches(v.lower):
+            block.bounds.add(v + block.zero >= v.lower)
+            v.setlb(None)
+        if stages.touches(v.upper):
+            block.bounds.add(v + block.zero <= v.upper)
+            v.setub(None)
+    return _separate_cost(scenario, block, stages, recourse)
+
+
+def _separate_cost(
+    scenario: BlockData, block: BlockData, stages: Uncertainty, recourse: Uncertainty
+) -> Any:
+    """Let a recourse variable stand for uncertain first-stage costs and constants.
+
+    If they are linear: an equation with quadratic terms is more than most solvers take.
+    """
+    (objective,) = active_objectives(scenario)
+    first, second = split_cost(objective.expr, stages)
+    constant, first = split_cost(first, Uncertainty([], []))
+    early, second = split_cost(second, recourse)
+    moved = constant + early
+    if not is_zero(moved) and polynomial_degree(moved) in (0, 1):
+        block.cost = Var()
+        block.equation = Constraint(expr=block.cost == moved)
+        objective.set_value(first + block.cost + second)
+    return first
+
+
+def _scenario_names(scenarios: Any, count: int) -> list[str]:
+    """Return a DataFrame's labels if they are text, as mpi-sppy's names are."""
+    labels = list(scenarios.index) if hasattr(scenarios, "columns") else []
+    if not labels or not all(isinstance(label, str) for label in labels):
+        return [f"scenario{k}" for k in range(1, count + 1)]
+    twice = [label for label, number in Counter(labels).items() if number > 1]
+    if twice:
+        raise DataError(
+            "The scenarios do not fit mpi-sppy",
+            [f"the label {shortlist(twice)} stands for several; give each its own"],
+        )
+    return labels

@@ -22,20 +22,20 @@ LARGEST = 1e100  # of a context's number, so that squares are finite
 _MAX_CELLS = 3  # shown for a column
 _MAX_COLUMNS = 10  # shown in an error
 _FINITE = "give a finite number"
-_TEXT, _DATES, _CATEGORIES = "text", "dates or times", "categories"
-_STRAY = "text among numbers"
+TEXT, DATES, CATEGORIES = "text", "dates or times", "categories"
+STRAY = "text among numbers"
 ENCODINGS = {
-    _TEXT: (
+    TEXT: (
         "encode it as numbers, e.g. with pandas.get_dummies, or with pandas.to_numeric "
         "if the text is a number"
     ),
-    _DATES: (
+    DATES: (
         "encode it as numbers, e.g. with pandas.get_dummies of its .dt.month or "
         ".dt.dayofweek"
     ),
-    _CATEGORIES: "encode it as numbers, e.g. with pandas.get_dummies",
+    CATEGORIES: "encode it as numbers, e.g. with pandas.get_dummies",
 }
-_REMEDIES = {**ENCODINGS, _STRAY: "correct it, or drop the row"}
+_REMEDIES = {**ENCODINGS, STRAY: "correct it, or drop the row"}
 _DATE_TYPES = date | time | timedelta | np.datetime64 | np.timedelta64
 
 
@@ -131,7 +131,7 @@ class Columns:
 
         dtype = object if values.dtype == object else None  # do not infer another
         column = pd.Series(values.ravel() if values.ndim > 1 else values, dtype=dtype)
-        kind, position = _non_numeric_content(column)
+        kind, position = _content_problem(column)
         if not kind:
             numbers = column.to_numpy(dtype=float, na_value=np.nan)
             self.arrays[label] = numbers.reshape(values.shape)
@@ -191,15 +191,20 @@ def describe_type(value: Any) -> str:
     return "nothing" if value is None else f"{article} {name}"
 
 
-def _non_numeric_content(column: pd.Series) -> tuple[str, int | None]:
+def content_kind(column: pd.Series) -> str:
+    """Return what a column contains besides numbers; '' if nothing."""
+    return _content_problem(column)[0]
+
+
+def _content_problem(column: pd.Series) -> tuple[str, int | None]:
     """Return what a column contains besides numbers ('' if nothing), and where."""
     import pandas as pd
 
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        return _CATEGORIES, None
+        return CATEGORIES, None
     if dtype.kind in "mM":
-        return _DATES, None
+        return DATES, None
     if dtype.kind == "c":
         return "complex numbers", None
     if pd.api.types.is_numeric_dtype(dtype):
@@ -209,12 +214,12 @@ def _non_numeric_content(column: pd.Series) -> tuple[str, int | None]:
         return "", None
     kind = _content_kind(column.iloc[others[0]])
     # Of text, show the first cell that does not parse as a number: '-' among '1.5', '2'.
-    unparsed = [i for i in others if not _parses_as_number(column.iloc[i])]
-    if kind != _TEXT or not unparsed:
+    unparsed = [i for i in others if not parses_as_number(column.iloc[i])]
+    if kind != TEXT or not unparsed:
         return kind, others[0]
     kind = _content_kind(column.iloc[unparsed[0]])
-    is_stray = kind == _TEXT and 2 * len(unparsed) < len(column)
-    return _STRAY if is_stray else kind, unparsed[0]
+    is_stray = kind == TEXT and 2 * len(unparsed) < len(column)
+    return STRAY if is_stray else kind, unparsed[0]
 
 
 def _is_number(value: Any) -> bool:
@@ -222,10 +227,11 @@ def _is_number(value: Any) -> bool:
 
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return True  # reported later, as nan
-    return isinstance(value, Real | Decimal | np.bool_) and _parses_as_number(value)
+    return isinstance(value, Real | Decimal | np.bool_) and parses_as_number(value)
 
 
-def _parses_as_number(value: Any) -> bool:
+def parses_as_number(value: Any) -> bool:
+    """Whether a number, or a text that is a number."""
     if not isinstance(value, str | bytes | Real | Decimal | np.bool_):
         return False
     try:
@@ -237,9 +243,9 @@ def _parses_as_number(value: Any) -> bool:
 
 def _content_kind(value: Any) -> str:
     if isinstance(value, str | bytes):
-        return _TEXT
+        return TEXT
     if isinstance(value, _DATE_TYPES) or type(value).__name__ == "Period":
-        return _DATES
+        return DATES
     if isinstance(value, int):
         return "integers too large for a float"
     return describe_type(value)

@@ -1,0 +1,1 @@
+"""Tables and arrays of the user: columns, contexts and histories as numbers."""

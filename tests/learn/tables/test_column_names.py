@@ -1,0 +1,76 @@
+"""Columns are matched to Pyomo's names by meaning."""
+
+import numpy as np
+import pandas as pd
+import pyomo.environ as pyo
+import pytest
+
+import pyomo_csg as csg
+from pyomo_csg.learn.tables.column_names import match_columns
+from pyomo_csg.learn.tables.history import read_history
+
+NAMES = ["demand[a,1]", "demand[b,2]", "price"]
+
+
+def matched(*columns, names=NAMES):
+    table = pd.DataFrame(np.arange(len(columns))[None], columns=list(columns))
+    return list(match_columns(table, names).columns)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("demand[a,1]", "demand[b,2]", "price"),
+        ("demand[a, 1]", "demand[ b ,2 ]", " price "),
+        ("demand[('a', 1)]", 'demand["b", "2"]', "price"),
+        ("demand['a',1]", "demand[(b, 2)]", "price"),
+    ],
+)
+def test_spaces_quotes_and_brackets_do_not_matter(columns):
+    assert matched(*columns) == NAMES
+
+
+def test_tuples_and_levels_of_a_multi_index_are_indices():
+    index = pd.MultiIndex.from_tuples(
+        [("demand", "a", 1), ("demand", "b", 2), ("price", "", ""), ("rain", "", "")]
+    )
+    table = pd.DataFrame([[1, 2, 3, 4]], columns=index)
+    assert list(match_columns(table, NAMES)) == [*NAMES, "rain"]
+    mixed = pd.DataFrame(
+        [[1, 2]], columns=pd.Index([("demand", "a", 1.0), "rain"], dtype=object)
+    )
+    assert list(match_columns(mixed, NAMES)) == ["demand[a,1]", "rain"]
+
+
+def test_a_param_of_one_number_is_found_by_its_name():
+    assert matched("demand", "rain", names=["demand[1]"]) == ["demand[1]", "rain"]
+    assert matched("demand", names=["demand[1]", "demand[2]"]) == ["demand"]
+
+
+def test_other_columns_keep_their_names():
+    assert matched("rain [mm]", "wind[N, 10m]") == ["rain [mm]", "wind[N, 10m]"]
+
+
+def test_two_columns_that_mean_the_same_are_refused():
+    with pytest.raises(csg.DataError, match="all mean 'demand.a,1.'; drop all but one"):
+        matched("demand[a, 1]", "demand['a',1]")
+    # The exact name is not ambiguous.
+    assert matched("demand[a,1]", "demand[a, 1]") == ["demand[a,1]", "demand[a, 1]"]
+
+
+def test_a_history_is_read_by_meaning():
+    m = pyo.ConcreteModel("shop")
+    m.demand = pyo.Param(["a", "b"], [1, 2], mutable=True, initialize=5.0)
+    m.y = pyo.Var(bounds=(0, 10))
+    m.z = pyo.Var(["a", "b"], [1, 2], within=pyo.NonNegativeReals)
+    m.need = pyo.Constraint(
+        ["a", "b"], [1, 2], rule=lambda m, i, j: m.y + m.z[i, j] >= m.demand[i, j]
+    )
+    m.cost = pyo.Objective(expr=m.y + sum(m.z.values()))
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.demand)
+    outcomes = pd.DataFrame(
+        np.arange(12.0).reshape(3, 4),
+        columns=pd.MultiIndex.from_product([["demand"], ["a", "b"], [1, 2]]),
+    )
+    history = read_history(csg.TwoStageModel(m), (np.zeros((3, 1)), outcomes))
+    assert history.outcomes.tolist() == outcomes.to_numpy().tolist()

@@ -1,0 +1,96 @@
+"""Rows of a time series are found by their dates, or by their correlation."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pyomo_csg as csg
+from models import newsvendor
+from pyomo_csg.learn.config import FitConfig, are_correlated, complete_settings
+from pyomo_csg.learn.tables.history import History, read_history
+
+NUMBERS = 3
+
+
+def rows_of(outcomes, **history):
+    contexts = np.zeros((len(outcomes), 1))
+    return complete_settings(FitConfig(), History(contexts, outcomes, **history)).rows
+
+
+def autoregression(n, coefficient, seed):
+    noise = np.random.default_rng(seed).normal(size=(n, NUMBERS))
+    for i in range(1, n):
+        noise[i] += coefficient * noise[i - 1]
+    return 100 + noise
+
+
+def test_independent_rows_are_not_mistaken_for_a_series():
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        n, p = rng.integers(2, 400), rng.integers(1, 40)
+        heavy_tailed = rng.lognormal(0, 1.5, (n, p))
+        assert rows_of(heavy_tailed) == "independent", seed
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_days_that_resemble_the_day_before_are_a_series(seed):
+    assert rows_of(autoregression(200, 0.7, seed)) == "series"
+
+
+def test_days_that_resemble_the_same_day_of_last_week_are_a_series():
+    days = np.arange(140)
+    weekly = np.where(days % 7 < 2, 200.0, 100.0)[:, None]
+    noise = np.random.default_rng(0).normal(0, 20, (140, 1))
+    assert rows_of(weekly + noise) == "series"
+
+
+def test_constant_outcomes_are_not_correlated():
+    assert not are_correlated(np.full((100, 2), 5.0))
+    assert not are_correlated(np.ones((2, 1)))
+
+
+def test_a_setting_of_the_user_is_kept():
+    history = History(np.zeros((200, 1)), autoregression(200, 0.9, 0))
+    settings = FitConfig(rows="independent")
+    assert complete_settings(settings, history).rows == "independent"
+
+
+@pytest.mark.parametrize("kind", ["timestamps", "periods"])
+def test_dates_in_the_index_make_a_series(kind):
+    two_stage = csg.TwoStageModel(newsvendor.build())
+    contexts, outcomes = newsvendor.sample(20, seed=0)
+    dates = pd.date_range("2026-01-01", periods=20)
+    index = dates if kind == "timestamps" else dates.to_period("D")
+    frame = pd.DataFrame(contexts, columns=["a", "b"], index=index)
+
+    assert read_history(two_stage, (frame, outcomes)).has_dates
+    assert rows_of(outcomes, has_dates=True) == "series"
+    assert not read_history(two_stage, (contexts, outcomes)).has_dates
+    assert not read_history(
+        two_stage, (frame.reset_index(drop=True), outcomes)
+    ).has_dates
+
+
+def test_dates_that_are_not_in_order_are_reported(caplog):
+    two_stage = csg.TwoStageModel(newsvendor.build())
+    contexts, outcomes = newsvendor.sample(20, seed=0)
+    index = pd.date_range("2026-01-01", periods=20)[::-1]
+    frame = pd.DataFrame(contexts, columns=["a", "b"], index=index)
+
+    assert not read_history(two_stage, (frame, outcomes)).has_dates
+    assert "not in order" in caplog.text and "sort_index()" in caplog.text
+
+
+def test_a_policy_says_how_its_rows_were_held_out():
+    contexts, outcomes = newsvendor.sample(30, seed=0)
+    index = pd.date_range("2026-01-01", periods=30)
+    frame = pd.DataFrame(contexts, columns=["a", "b"], index=index)
+    policy = csg.fit(
+        newsvendor.build(),
+        (frame, outcomes),
+        scenarios=2,
+        method="mmd",
+        config={"mmd_epochs": 2},
+        progress=False,
+    )
+    assert "rows            series" in str(policy.report())
