@@ -6,8 +6,7 @@ The first stage stays at the root of the model; each copy of the recourse has a 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,42 +58,19 @@ _DESCRIPTIONS = {
 }
 
 
-def data_options(transformation: str, *names: str) -> ConfigDict:
-    """Return the options of a transformation that hold scenarios, outcomes and so on."""
+def _data_options(transformation: str, *names: str) -> ConfigDict:
+    """Return the options of a transformation that take scenarios, outcomes and the like."""
     options = ConfigDict(transformation)
     for name in names:
         options.declare(name, ConfigValue(description=_DESCRIPTIONS[name]))
     return options
 
 
-@contextmanager
-def known_numbers(
-    problems: Problems, two_stage: TwoStageModel, config: Any
-) -> Iterator[None]:
-    """Set the known Params to the numbers among the options, and back after an error."""
-    params = two_stage.known_params
-    before = [param.value for param in params]
-    if config.known is not None:
-        found = problems.check("known", known_batch, two_stage, config.known, 1)
-        set_params(params, before if found is None else found[0].tolist())
-    try:
-        yield
-    except BaseException:
-        set_params(params, before)
-        raise
-
-
-def check_scenarios(
-    problems: Problems, two_stage: TwoStageModel, config: Any
-) -> tuple[Any, Any]:
-    """Return the scenarios and weights among the options; record their problems."""
-    scenarios = problems.check("scenarios", scenario_array, two_stage, config.scenarios)
-    weights = problems.check("weights", weight_vector, config.weights, scenarios)
-    return scenarios, weights
-
-
 class ProgramTransformation(Transformation):
-    """Base of the transformations: readable errors for invalid models and options."""
+    """Base of the transformations: validates the model, the options and the known numbers.
+
+    Subclasses implement ``_build``.
+    """
 
     CONFIG: ConfigDict
 
@@ -107,6 +83,25 @@ class ProgramTransformation(Transformation):
         """Return the program, built on a clone of the model."""
         check_constructed(model)
         return super().create_using(model, **kwds)
+
+    def _apply_to(self, model: BlockData, **kwds: Any) -> None:
+        config = self._config(kwds)
+        two_stage = TwoStageModel(model)
+        problems = Problems(f"The data does not fit '{model.name}'")
+        params = two_stage.known_params
+        before = [param.value for param in params]
+        if config.known is not None:
+            known = problems.check("known", known_batch, two_stage, config.known, 1)
+            set_params(params, before if known is None else known[0].tolist())
+        try:
+            self._build(two_stage, config, problems)
+        except BaseException:
+            set_params(params, before)
+            raise
+
+    @abstractmethod
+    def _build(self, two_stage: TwoStageModel, config: Any, problems: Problems) -> None:
+        """Check the other options, adding to ``problems``, and transform the model."""
 
     def _config(self, kwds: dict[str, Any]) -> Any:
         """Return the options, or raise a DataError that names those that are wrong."""
@@ -123,6 +118,15 @@ class ProgramTransformation(Transformation):
         except ValueError as error:
             found = " ".join(str(error).split())
             raise DataError("The options do not fit", [found]) from None
+
+
+def _check_scenarios(
+    problems: Problems, two_stage: TwoStageModel, config: Any
+) -> tuple[Any, Any]:
+    """Return the scenarios and weights among the options; record their problems."""
+    scenarios = problems.check("scenarios", scenario_array, two_stage, config.scenarios)
+    weights = problems.check("weights", weight_vector, config.weights, scenarios)
+    return scenarios, weights
 
 
 class Program:
@@ -218,8 +222,8 @@ class ExtensiveForm(ProgramTransformation):
 
     First-stage variables keep their names at the root. The Block ``scenario[k]``, k from
     1, holds scenario k under the names of the model, with its uncertain Params, which
-    stay mutable. Known Params keep their names at the root: set them to other values,
-    and the program is that of another day.
+    stay mutable. Known Params keep their names at the root. Set them to other values to
+    solve another case.
 
     Examples
     --------
@@ -235,18 +239,14 @@ class ExtensiveForm(ProgramTransformation):
     14.0
     """
 
-    CONFIG = data_options("csg.extensive_form", "scenarios", "weights", "known")
+    CONFIG = _data_options("csg.extensive_form", "scenarios", "weights", "known")
 
-    def _apply_to(self, model: BlockData, **kwds: Any) -> None:
-        config = self._config(kwds)
-        two_stage = TwoStageModel(model)
-        problems = Problems(f"The data does not fit '{model.name}'")
-        with known_numbers(problems, two_stage, config):
-            scenarios, weights = check_scenarios(problems, two_stage, config)
-            problems.raise_any()
-            with Program(two_stage) as program:
-                program.add_scenarios(scenarios, weights)
-                program.optimize(program.expected_cost())
+    def _build(self, two_stage: TwoStageModel, config: Any, problems: Problems) -> None:
+        scenarios, weights = _check_scenarios(problems, two_stage, config)
+        problems.raise_any()
+        with Program(two_stage) as program:
+            program.add_scenarios(scenarios, weights)
+            program.optimize(program.expected_cost())
 
 
 @TransformationFactory.register(
@@ -279,7 +279,7 @@ class OptSearch(ProgramTransformation):
     -0.500
     """
 
-    CONFIG = data_options("csg.opt_search", "scenarios", "weights", "outcome", "known")
+    CONFIG = _data_options("csg.opt_search", "scenarios", "weights", "outcome", "known")
     CONFIG.declare(
         "optimal_value",
         ConfigValue(
@@ -297,36 +297,30 @@ class OptSearch(ProgramTransformation):
         ),
     )
 
-    def _apply_to(self, model: BlockData, **kwds: Any) -> None:
-        config = self._config(kwds)
-        two_stage = TwoStageModel(model)
-        problems = Problems(f"The data does not fit '{model.name}'")
-        with known_numbers(problems, two_stage, config):
-            scenarios, weights = check_scenarios(problems, two_stage, config)
-            outcome = problems.check(
-                "outcome", outcome_vector, two_stage, config.outcome
-            )
-            optimum = problems.check(
-                "optimal_value",
-                _finite,
-                config.optimal_value,
-                "give the optimal value of csg.extensive_form on the same scenarios",
-            )
-            tolerance = problems.check(
-                "tolerance", _finite, config.tolerance, "give a number such as 1e-9"
-            )
-            problems.raise_any()
-            sense = two_stage.sense
-            with Program(two_stage) as program:
-                program.add_scenarios(scenarios, weights)
-                program.add_outcome(outcome)
-                bound = optimum + sense * tolerance * max(1.0, abs(optimum))
-                program.csg.cut_bound = Param(mutable=True, initialize=bound)
-                low, high = program.expected_cost(), program.csg.cut_bound
-                if sense == maximize:
-                    low, high = high, low
-                program.csg.optimality_cut = Constraint(expr=low <= high)
-                program.optimize(program.outcome_cost())
+    def _build(self, two_stage: TwoStageModel, config: Any, problems: Problems) -> None:
+        scenarios, weights = _check_scenarios(problems, two_stage, config)
+        outcome = problems.check("outcome", outcome_vector, two_stage, config.outcome)
+        optimum = problems.check(
+            "optimal_value",
+            _finite,
+            config.optimal_value,
+            "give the optimal value of csg.extensive_form on the same scenarios",
+        )
+        tolerance = problems.check(
+            "tolerance", _finite, config.tolerance, "give a number such as 1e-9"
+        )
+        problems.raise_any()
+        sense = two_stage.sense
+        with Program(two_stage) as program:
+            program.add_scenarios(scenarios, weights)
+            program.add_outcome(outcome)
+            bound = optimum + sense * tolerance * max(1.0, abs(optimum))
+            program.csg.cut_bound = Param(mutable=True, initialize=bound)
+            low, high = program.expected_cost(), program.csg.cut_bound
+            if sense == maximize:
+                low, high = high, low
+            program.csg.optimality_cut = Constraint(expr=low <= high)
+            program.optimize(program.outcome_cost())
 
 
 @TransformationFactory.register(
@@ -357,25 +351,19 @@ class Recourse(ProgramTransformation):
     (12.0, 8.0)
     """
 
-    CONFIG = data_options("csg.recourse", "decision", "outcome", "known")
+    CONFIG = _data_options("csg.recourse", "decision", "outcome", "known")
 
-    def _apply_to(self, model: BlockData, **kwds: Any) -> None:
-        config = self._config(kwds)
-        two_stage = TwoStageModel(model)
-        problems = Problems(f"The data does not fit '{model.name}'")
-        with known_numbers(problems, two_stage, config):
-            decision = problems.check(
-                "decision", decision_vector, two_stage, config.decision
-            )
-            outcome = problems.check(
-                "outcome", outcome_vector, two_stage, config.outcome
-            )
-            if decision is not None:
-                problems.check("decision", check_feasible, two_stage, decision.tolist())
-            problems.raise_any()
-            with Program(two_stage) as program:
-                program.add_outcome(outcome)
-                program.optimize(program.outcome_cost())
+    def _build(self, two_stage: TwoStageModel, config: Any, problems: Problems) -> None:
+        decision = problems.check(
+            "decision", decision_vector, two_stage, config.decision
+        )
+        outcome = problems.check("outcome", outcome_vector, two_stage, config.outcome)
+        if decision is not None:
+            problems.check("decision", check_feasible, two_stage, decision.tolist())
+        problems.raise_any()
+        with Program(two_stage) as program:
+            program.add_outcome(outcome)
+            program.optimize(program.outcome_cost())
         for v, x in zip(
             two_stage.first_stage_variables, decision.tolist(), strict=True
         ):
