@@ -106,4 +106,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    """Return the public names, without the modules and helpers that this file uses."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -14,8 +14,8 @@ from sklearn.ensemble import RandomForestRegressor
 from pyomo_csg.baselines.forecast_based import ExpectedValue
 from pyomo_csg.baselines.weighted_saa import SampleAverage, WeightedSAA
 from pyomo_csg.decisions.decider import Decider
-from pyomo_csg.learn.distributions.samplers import context_features, forest_weights
-from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.distributions.features import context_features, standard_spread
+from pyomo_csg.learn.distributions.samplers import forest_weights
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.solve import Oracle
 

@@ -16,8 +16,7 @@ import numpy as np
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.evaluation.comparison import policy_costs, read_pairs
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
-from pyomo_csg.learn.distributions.samplers import context_features
-from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.distributions.features import context_features, standard_spread
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.validation import Problems, is_one_of, is_whole
 

@@ -17,14 +17,15 @@ from pyomo.core.expr.numeric_expr import LinearExpression
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.interop.smps_core import Core, read_core
-from pyomo_csg.interop.smps_distributions import (
-    Group,
-    count_scenarios,
-    enumerate_scenarios,
-    sample_scenarios,
-)
 from pyomo_csg.interop.smps_periods import Periods, read_periods
-from pyomo_csg.interop.smps_stoch import Entry, Stoch, core_value, read_stoch
+from pyomo_csg.interop.smps_stoch import (
+    Discrete,
+    Entry,
+    Group,
+    Stoch,
+    core_value,
+    read_stoch,
+)
 from pyomo_csg.stages import annotate
 from pyomo_csg.validation import Problems
 
@@ -62,7 +63,10 @@ class SmpsProblem:
     @property
     def scenario_count(self) -> int | None:
         """The number of scenarios; None if a distribution is continuous."""
-        return count_scenarios(self._groups)
+        discrete = self._discrete
+        if len(discrete) < len(self._groups):
+            return None
+        return math.prod(len(group.probabilities) for group in discrete)
 
     def scenarios(self, limit: int = 100_000) -> tuple[np.ndarray, np.ndarray]:
         """Enumerate the joint distribution.
@@ -98,7 +102,18 @@ class SmpsProblem:
                 "instead, or raise the limit"
             )
         problems.raise_any()
-        return enumerate_scenarios(self._groups, self._size)
+        shape = tuple(len(group.probabilities) for group in self._discrete)
+        places = np.unravel_index(
+            np.arange(math.prod(shape)), shape
+        )  # the last group is fastest
+        values, weights = (
+            np.empty((len(places[0]), self._size)),
+            np.ones(len(places[0])),
+        )
+        for group, place in zip(self._discrete, places, strict=True):
+            values[:, group.positions] = group.values[place]
+            weights *= group.probabilities[place]
+        return values, weights / weights.sum()
 
     def sample(self, n: int, seed: int = 0) -> np.ndarray:
         """Draw scenarios independently of each other.
@@ -117,7 +132,15 @@ class SmpsProblem:
         problems.check_counts(n=n)
         problems.check_seed(seed)
         problems.raise_any()
-        return sample_scenarios(self._groups, self._size, n, seed)
+        rng = np.random.default_rng(seed)
+        values = np.empty((n, self._size))
+        for group in self._groups:
+            values[:, group.positions] = group.draw(n, rng)
+        return values
+
+    @property
+    def _discrete(self) -> list[Discrete]:
+        return [group for group in self._groups if isinstance(group, Discrete)]
 
 
 def read_smps(

@@ -1,9 +1,10 @@
-"""The stoch file of an SMPS problem: which numbers are uncertain, and how."""
+"""The stoch file of an SMPS problem: the uncertain numbers and their joint distribution."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,12 +12,6 @@ import numpy as np
 
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.interop.smps_core import VALUED_BOUNDS, Core
-from pyomo_csg.interop.smps_distributions import (
-    Continuous,
-    Discrete,
-    Group,
-    normalize,
-)
 from pyomo_csg.interop.smps_periods import Periods
 from pyomo_csg.interop.smps_records import Record, read_lines, records
 
@@ -29,6 +24,7 @@ _KINDS = {
     "SCENARIOS": ("DISCRETE",),
 }
 _RHS_NAMES = ("RHS", "RIGHT")
+_ROUNDED = 1e-3  # files round probabilities to six digits or so
 
 
 class Entry(NamedTuple):
@@ -36,6 +32,47 @@ class Entry(NamedTuple):
 
     param: str
     key: str | tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """Uncertain numbers that take the values (k, m) together, with probabilities (k,)."""
+
+    positions: list[int]
+    values: np.ndarray
+    probabilities: np.ndarray
+
+    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Return n draws (n, m)."""
+        cumulative = np.cumsum(self.probabilities)
+        places = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], "right")
+        return self.values[np.minimum(places, len(cumulative) - 1)]
+
+
+@dataclass(frozen=True)
+class Continuous:
+    """One uncertain number: scale * Z + shift, with Z normal or uniform.
+
+    ``parameters`` are the mean and variance, or the two ends of the interval.
+    """
+
+    positions: list[int]
+    kind: str
+    parameters: tuple[float, float]
+    scale: float = 1.0
+    shift: float = 0.0
+
+    def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Return n draws (n, 1)."""
+        one, other = self.parameters
+        if self.kind == "NORMAL":
+            drawn = rng.normal(one, math.sqrt(other), n)
+        else:
+            drawn = rng.uniform(one, other, n)
+        return (self.scale * drawn + self.shift)[:, None]
+
+
+Group = Discrete | Continuous
 
 
 @dataclass
@@ -101,16 +138,23 @@ class _StochReader:
         elif record.section == "INDEP":
             self._take_independent(record)
         elif record.section in ("BLOCKS", "SCENARIOS"):
-            starts = record.words[0].upper() == ("SC", "BL")[record.section == "BLOCKS"]
-            if starts and record.words[0] not in self._core.columns:
-                self._start(record)
-            else:
-                self._take_values(record)
+            self._take_joint(record)
         else:
             found = (
                 f"'{' '.join(record.words)}' stands above INDEP, BLOCKS or SCENARIOS"
             )
             raise record.error(f"{found}; add that line")
+
+    def _take_joint(self, record: Record) -> None:
+        """Read a line of BLOCKS or SCENARIOS: the start of a realization, or its values."""
+        is_block = record.section == "BLOCKS"
+        code = "BL" if is_block else "SC"
+        if record.words[0].upper() != code or record.words[0] in self._core.columns:
+            self._take_values(record, code)
+        elif is_block:
+            self._start_block(record)
+        else:
+            self._start_scenario(record)
 
     def _take_header(self, record: Record) -> None:
         words, section = record.words, record.section
@@ -184,13 +228,6 @@ class _StochReader:
             raise record.error(f"{found}the period and the {last}")
         return words[:size], rest
 
-    def _start(self, record: Record) -> None:
-        """Begin a realization of a block, or a scenario."""
-        if record.section == "BLOCKS":
-            self._start_block(record)
-        else:
-            self._start_scenario(record)
-
     def _start_block(self, record: Record) -> None:
         words = record.words
         if len(words) not in (3, 4):
@@ -227,8 +264,7 @@ class _StochReader:
         self._base = dict(own)
         self._current = self._scenarios[name] = _Realization(record, probability, own)
 
-    def _take_values(self, record: Record) -> None:
-        code = "BL" if record.section == "BLOCKS" else "SC"
+    def _take_values(self, record: Record, code: str) -> None:
         if self._current is None:
             found = (
                 f"'{' '.join(record.words)}' was found; write a line {code} above it"
@@ -334,12 +370,7 @@ class _StochReader:
             found = f"section INDEP: the probabilities of {_entry_name(entry)}"
             self._add_discrete([entry], outcomes, found)
         for entry, group in self._continuous.items():
-            position = self._place(entry)
-            self._stoch.groups.append(
-                Continuous(
-                    [position], group.kind, group.parameters, group.scale, group.shift
-                )
-            )
+            self._stoch.groups.append(replace(group, positions=[self._place(entry)]))
         for name, block in self._blocks.items():
             found = f"section BLOCKS: the probabilities of block '{name}'"
             self._add_discrete(_entries(block), block, found)
@@ -360,13 +391,15 @@ class _StochReader:
             [outcome.values.get(e, v) for e, v in zip(entries, own, strict=True)]
             for outcome in outcomes
         ]
-        chances = normalize(
-            [outcome.probability for outcome in outcomes],
-            *(DataError, f"'{self._stoch.path}' cannot be read"),
-            f"line {outcomes[0].record.line}, {found}",
-        )
+        chances = np.array([outcome.probability for outcome in outcomes], float)
+        total = chances.sum()
+        if abs(total - 1) > _ROUNDED:
+            sums = f"line {outcomes[0].record.line}, {found} sum to {total:g}"
+            raise self._refusal(f"{sums}; correct them so that they sum to 1")
         positions = [self._place(entry) for entry in entries]
-        self._stoch.groups.append(Discrete(positions, np.array(values), chances))
+        self._stoch.groups.append(
+            Discrete(positions, np.array(values), chances / total)
+        )
 
     def _place(self, entry: Entry) -> int:
         self._stoch.entries.append(entry)

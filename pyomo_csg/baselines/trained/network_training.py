@@ -12,8 +12,8 @@ from pyomo.core.expr.numvalue import value
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.distributions.samplers import context_features, forest_weights
-from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.distributions.features import context_features, standard_spread
+from pyomo_csg.learn.distributions.samplers import forest_weights
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.tables.history import History

@@ -23,7 +23,7 @@ from pyomo_csg.baselines.trained.network_training import (
 )
 from pyomo_csg.decisions.decider import PerContext
 from pyomo_csg.errors import CsgError
-from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.networks.task_nets import mlp
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.trainer import Schedule, reproducible_torch, torch_seed
@@ -175,7 +175,7 @@ class Neur2SP(Baseline):
 
     Parameters
     ----------
-    model, data, context, seed
+    model, data, **settings
         As in :class:`Baseline`.
     hidden : int
         Units of the layer that becomes part of the program.
@@ -191,9 +191,6 @@ class Neur2SP(Baseline):
         Passes over the labels.
     progress : bool
         Whether to show progress bars.
-    **settings
-        ``solver``, ``options``, ``workers`` and ``executor``, as in
-        :class:`pyomo_csg.Oracle`.
 
     Attributes
     ----------
@@ -226,8 +223,6 @@ class Neur2SP(Baseline):
         model: BlockData,
         data: Any,
         *,
-        context: Any = None,
-        seed: int = 0,
         hidden: int = 16,
         labels: int = 5000,
         outcomes: int = 50,
@@ -245,7 +240,7 @@ class Neur2SP(Baseline):
             epochs=epochs,
         )
         problems.raise_any()
-        super().__init__(model, data, context=context, seed=seed, **settings)
+        super().__init__(model, data, **settings)
         self._features = Features(self.history.contexts)
         with reproducible_torch():
             sampler = Sampler(self.oracle, self.history, decisions, self.seed)

@@ -15,7 +15,7 @@ from torch import Tensor
 from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.trained.network_training import Features
 from pyomo_csg.learn.config import FitConfig, read_config
-from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.policy.fit import fit
 

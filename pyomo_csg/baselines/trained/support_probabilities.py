@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.trained.network_training import Call, Features, Training
 from pyomo_csg.errors import DataError
+from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.distributions.reduction import kmeans
-from pyomo_csg.learn.networks.domains import standard_spread
 from pyomo_csg.learn.networks.task_nets import mlp
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.trainer import Schedule, reproducible_torch, torch_seed
@@ -129,7 +129,7 @@ class SupportProbabilities(Baseline):
 
     Parameters
     ----------
-    model, data, context, seed
+    model, data, **settings
         As in :class:`Baseline`.
     support : int, array (S, p) or DataFrame, optional
         The points, or their number: then they are cluster centers of the history's
@@ -149,9 +149,6 @@ class SupportProbabilities(Baseline):
         Passes over the history in each training.
     progress : bool
         Whether to show progress bars.
-    **settings
-        ``solver``, ``options``, ``workers`` and ``executor``, as in
-        :class:`pyomo_csg.Oracle`.
 
     Attributes
     ----------
@@ -188,8 +185,6 @@ class SupportProbabilities(Baseline):
         model: BlockData,
         data: Any,
         *,
-        context: Any = None,
-        seed: int = 0,
         support: Any = 50,
         decisions: int = 100,
         rounds: int = 2,
@@ -209,7 +204,7 @@ class SupportProbabilities(Baseline):
             found = f"hidden is {hidden!r}; give whole numbers above 0, such as (64,)"
             problems.add(found)
         problems.raise_any()
-        super().__init__(model, data, context=context, seed=seed, **settings)
+        super().__init__(model, data, **settings)
         self._features = Features(self.history.contexts)
         rng = np.random.default_rng(self.seed)
         with reproducible_torch():
