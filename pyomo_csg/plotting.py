@@ -10,7 +10,7 @@ from pyomo.common.dependencies import attempt_import
 from pyomo_csg.errors import DataError
 from pyomo_csg.storage import writable_path
 
-_NEEDED = "Pictures need matplotlib: pip install pyomo-csg[plots]"
+_NEEDED = "Plots need matplotlib; install it by pip install pyomo-csg[plots]"
 
 _figure, _ = attempt_import("matplotlib.figure", error_message=_NEEDED)
 _pyplot, _ = attempt_import("matplotlib.pyplot", error_message=_NEEDED)
@@ -31,7 +31,7 @@ def axes_or_new(ax: Any, new: Callable[[], Any] = new_axes) -> Any:
     if ax is None:
         return new()
     if not hasattr(ax, "set_xlabel"):
-        found = f"ax is a {type(ax).__name__}; give matplotlib's Axes"
+        found = f"ax is a {type(ax).__name__}; give matplotlib Axes"
         raise DataError("Cannot draw", [found])
     return ax
 

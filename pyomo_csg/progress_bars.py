@@ -1,4 +1,4 @@
-"""Progress bars that appear after two seconds, and nothing where they are not wanted."""
+"""Progress bars that appear after two seconds, or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DELAY_SECONDS = 2.0
 
 
 class HiddenBar:
-    """Takes the calls of a tqdm bar and shows nothing.
+    """Accepts the calls of a tqdm bar and shows nothing.
 
     A disabled tqdm bar takes a lock that all forked processes share. If one of them is
     killed while it holds the lock, the others wait forever.

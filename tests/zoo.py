@@ -4,6 +4,8 @@
 suits any of them.
 """
 
+from functools import wraps
+
 import numpy as np
 import pyomo.environ as pyo
 from pyomo.gdp import Disjunct, Disjunction
@@ -28,16 +30,23 @@ def scenarios(model, count=3, seed=0):
     return factors * nominal
 
 
-def zoo(build):
-    """Add a model to the zoo."""
-    ZOO[build.__name__] = build
+def zoo(write):
+    """Add a model to the zoo: ``write`` fills an empty one and returns what to annotate."""
+
+    @wraps(write)
+    def build():
+        m = pyo.ConcreteModel(write.__name__)
+        first_stage, uncertain = write(m)
+        csg.annotate(m, first_stage_variables=first_stage, uncertain_params=uncertain)
+        return m
+
+    ZOO[write.__name__] = build
     return build
 
 
 @zoo
-def nested_blocks():
+def nested_blocks(m):
     """Recourse in indexed Blocks within a Block, tuple indices, an objective inside."""
-    m = pyo.ConcreteModel("nested_blocks")
     m.plant = pyo.Block()
     m.plant.size = pyo.Var([("a", 1), ("a", 2), ("b", 1)], bounds=(0, 10))
 
@@ -55,18 +64,12 @@ def nested_blocks():
     m.plant.spare = pyo.Constraint(expr=m.plant.size["a", 2] >= 1)
     lost = sum(v for t in (1, 2) for v in m.plant.period[t].lost.values())
     m.plant.cost = pyo.Objective(expr=sum(m.plant.size.values()) + 3 * lost)
-    csg.annotate(
-        m,
-        first_stage_variables=m.plant.size,
-        uncertain_params=m.plant.period[:].load[:, :],
-    )
-    return m
+    return m.plant.size, m.plant.period[:].load[:, :]
 
 
 @zoo
-def shared_component():
+def shared_component(m):
     """One Var, one Param and one Constraint with members on either side."""
-    m = pyo.ConcreteModel("shared_component")
     m.x = pyo.Var([1, 2], ["now", "later"], bounds=(0, 20))
     m.data = pyo.Param(
         ["price", 1, 2], mutable=True, initialize={"price": 2, 1: 6, 2: 8}
@@ -81,18 +84,12 @@ def shared_component():
     m.cost = pyo.Objective(
         expr=sum(m.x[:, "now"]) + m.data["price"] * sum(m.x[:, "later"])
     )
-    csg.annotate(
-        m,
-        first_stage_variables=m.x[:, "now"],
-        uncertain_params=[m.data[1], m.data[2]],
-    )
-    return m
+    return m.x[:, "now"], [m.data[1], m.data[2]]
 
 
 @zoo
-def deactivated():
+def deactivated(m):
     """Deactivated constraints, objectives and Blocks, one with a variable in use."""
-    m = pyo.ConcreteModel("deactivated")
     m.w = pyo.Param(mutable=True, initialize=5.0)
     m.y = pyo.Var(bounds=(0, 10))
     m.z = pyo.Var(bounds=(0, 10))
@@ -110,28 +107,24 @@ def deactivated():
     m.other.deactivate()
     m.first_only.deactivate()
     m.cost = pyo.Objective(expr=m.y + 3 * m.z + 2 * m.off.u)
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
 @zoo
-def uncertain_bounds():
+def uncertain_bounds(m):
     """Bounds of both stages' variables that move with the data."""
-    m = pyo.ConcreteModel("uncertain_bounds")
     m.low = pyo.Param(mutable=True, initialize=1.0)
     m.high = pyo.Param(mutable=True, initialize=6.0)
     m.y = pyo.Var(within=pyo.NonNegativeReals, bounds=(m.low, m.high + 1))
     m.z = pyo.Var(bounds=(m.low * m.low, m.high))
     m.need = pyo.Constraint(expr=m.y + m.z >= 5)
     m.cost = pyo.Objective(expr=2 * m.y + 3 * m.z)
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=[m.low, m.high])
-    return m
+    return m.y, [m.low, m.high]
 
 
 @zoo
-def named_expressions():
+def named_expressions(m):
     """Named Expressions: of one stage, of both, indexed, nested, one inside another."""
-    m = pyo.ConcreteModel("named_expressions")
     m.w = pyo.Param([1, 2], mutable=True, initialize={1: 3.0, 2: 5.0})
     m.y = pyo.Var(bounds=(0, 9))
     m.z = pyo.Var([1, 2], bounds=(0, 9))
@@ -143,14 +136,12 @@ def named_expressions():
     m.cover = pyo.Constraint([1, 2], rule=lambda m, i: m.z[i] >= m.gap[i])
     m.cap = pyo.Constraint(expr=m.now <= 15)
     m.cost = pyo.Objective(expr=m.both / 2 - 4)
-    csg.annotate(m, first_stage_variables="y", uncertain_params="w[*]")
-    return m
+    return "y", "w[*]"
 
 
 @zoo
-def nonlinear_data():
+def nonlinear_data(m):
     """Products and functions of Params, a ranged row, uncertain costs; maximized."""
-    m = pyo.ConcreteModel("nonlinear_data")
     m.a = pyo.Param(mutable=True, initialize=1.5)
     m.b = pyo.Param(mutable=True, initialize=2.0)
     m.y = pyo.Var([1, 2], bounds=(0, 10))
@@ -162,14 +153,12 @@ def nonlinear_data():
         expr=m.b * m.z[1] + pyo.sqrt(m.a) * m.z[2] - m.a * m.b * m.y[1] - 0.5 * m.y[2],
         sense=pyo.maximize,
     )
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=[m.a, m.b])
-    return m
+    return m.y, [m.a, m.b]
 
 
 @zoo
-def integers():
+def integers(m):
     """General integers first, binaries and integers later."""
-    m = pyo.ConcreteModel("integers")
     m.w = pyo.Param([1, 2], mutable=True, initialize={1: 7.3, 2: 5.1})
     m.trucks = pyo.Var(within=pyo.NonNegativeIntegers, bounds=(0, 9))
     m.hired = pyo.Var([1, 2], within=pyo.NonNegativeIntegers, bounds=(0, 9))
@@ -181,14 +170,12 @@ def integers():
     m.cost = pyo.Objective(
         expr=3 * m.trucks + sum(2 * m.hired[i] + m.open[i] for i in (1, 2))
     )
-    csg.annotate(m, first_stage_variables=m.trucks, uncertain_params=m.w)
-    return m
+    return m.trucks, m.w
 
 
 @zoo
-def fixed_variables():
-    """A fixed variable in each stage; one of them stands nowhere."""
-    m = pyo.ConcreteModel("fixed_variables")
+def fixed_variables(m):
+    """A fixed variable in each stage; one of them is used nowhere."""
     m.w = pyo.Param(mutable=True, initialize=6.0)
     m.y = pyo.Var([1, 2], bounds=(0, 10))
     m.z = pyo.Var([1, 2, 3], bounds=(0, 10))
@@ -198,14 +185,12 @@ def fixed_variables():
     m.need = pyo.Constraint(expr=m.y[1] + m.y[2] + m.z[1] + m.z[2] >= m.w)
     m.cap = pyo.Constraint(expr=m.y[1] + m.y[2] <= 4)
     m.cost = pyo.Objective(expr=m.y[1] + m.y[2] + 2 * m.z[1] + m.z[2])
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
 @zoo
-def piecewise():
+def piecewise(m):
     """A Piecewise recourse cost, written with binaries."""
-    m = pyo.ConcreteModel("piecewise")
     m.w = pyo.Param(mutable=True, initialize=8.0)
     m.y = pyo.Var(bounds=(0, 6))
     m.z = pyo.Var(bounds=(0, 10))
@@ -221,14 +206,12 @@ def piecewise():
         warn_domain_coverage=False,
     )
     m.cost = pyo.Objective(expr=2 * m.y + m.penalty)
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
 @zoo
-def disjunction():
+def disjunction(m):
     """A recourse that is this or that, reformulated by gdp.bigm."""
-    m = pyo.ConcreteModel("disjunction")
     m.w = pyo.Param(mutable=True, initialize=6.0)
     m.y = pyo.Var(bounds=(0, 10))
     m.z = pyo.Var(bounds=(0, 20))
@@ -242,14 +225,12 @@ def disjunction():
     m.need = pyo.Constraint(expr=m.y + m.z >= m.w)
     m.cost = pyo.Objective(expr=3 * m.y + 2 * m.z + m.busy.fee)
     pyo.TransformationFactory("gdp.bigm").apply_to(m)
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
 @zoo
-def suffixes_and_references():
+def suffixes_and_references(m):
     """Suffixes on members of both stages, and References to them."""
-    m = pyo.ConcreteModel("suffixes_and_references")
     m.w = pyo.Param([1, 2], mutable=True, initialize=4.0)
     m.y = pyo.Var([1, 2], bounds=(0, 10))
     m.b = pyo.Block([1, 2])
@@ -263,14 +244,12 @@ def suffixes_and_references():
     m.priority[m.b[1].z] = 2
     m.priority[m.b[2].need] = 3
     m.cost = pyo.Objective(expr=sum(m.y.values()) + 2 * sum(m.all_z.values()))
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
 @zoo
-def quadratic():
+def quadratic(m):
     """A convex quadratic objective in both stages."""
-    m = pyo.ConcreteModel("quadratic")
     m.w = pyo.Param([1, 2], mutable=True, initialize={1: 3.0, 2: 7.0})
     m.y = pyo.Var(bounds=(0, 10))
     m.z = pyo.Var([1, 2], bounds=(0, 10))
@@ -280,14 +259,12 @@ def quadratic():
         + 0.5 * m.y
         + sum((m.z[i] - 1) ** 2 + m.w[1] * m.z[i] for i in (1, 2))
     )
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
 @zoo
-def cross_products():
+def cross_products(m):
     """A quadratic objective written as products, with an uncertain coefficient."""
-    m = pyo.ConcreteModel("cross_products")
     m.w = pyo.Param([1, 2], mutable=True, initialize={1: 2.0, 2: 7.0})
     m.y = pyo.Var(bounds=(0, 10))
     m.z = pyo.Var([1, 2], bounds=(0, 10))
@@ -298,14 +275,12 @@ def cross_products():
         + m.w[1] * m.z[1] * m.z[2]
         + 3 * m.z[2] * m.z[2]
     )
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
 @zoo
-def hull():
+def hull(m):
     """Nested and indexed disjuncts reformulated by gdp.hull."""
-    m = pyo.ConcreteModel("hull")
     m.w = pyo.Param(mutable=True, initialize=6.0)
     m.y = pyo.Var(bounds=(0, 10))
     m.z = pyo.Var(bounds=(0, 20))
@@ -322,14 +297,12 @@ def hull():
     m.need = pyo.Constraint(expr=m.y + m.z >= m.w)
     m.cost = pyo.Objective(expr=3 * m.y + 2 * m.z + m.f)
     pyo.TransformationFactory("gdp.hull").apply_to(m)
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
 @zoo
-def loose_components():
+def loose_components(m):
     """Lists, an index of Any, sparse and default Params, an immutable indexed Param."""
-    m = pyo.ConcreteModel("loose_components")
     m.rate = pyo.Param([1, 2, 3], initialize={1: 1.0, 2: 2.0, 3: 1.5})
     m.w = pyo.Param([1, 2, 3], mutable=True, default=5.0, initialize={2: 4.0})
     m.y = pyo.VarList(bounds=(0, 10))
@@ -343,14 +316,12 @@ def loose_components():
         m.rows.add(y <= 4)
     m.skipped = pyo.Constraint([1, 2], rule=lambda m, i: pyo.Constraint.Skip)
     m.cost = pyo.Objective(expr=cost)
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
 @zoo
-def dead_expressions():
+def dead_expressions(m):
     """Expressions on variables that no active part uses, alive and in a dead Block."""
-    m = pyo.ConcreteModel("dead_expressions")
     m.w = pyo.Param(mutable=True, initialize=6.0)
     m.y = pyo.Var(bounds=(0, 10))
     m.z = pyo.Var(bounds=(0, 20))
@@ -362,11 +333,9 @@ def dead_expressions():
     m.report = pyo.Expression(expr=m.off.u * m.z)
     m.need = pyo.Constraint(expr=m.y + m.off.used >= 3 * m.w)
     m.cost = pyo.Objective(expr=m.y + 3 * m.z)
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
-@zoo
 def from_abstract():
     """An instance of an AbstractModel, made from data."""
     m = pyo.AbstractModel("from_abstract")
@@ -386,24 +355,24 @@ def from_abstract():
     return instance
 
 
+ZOO["from_abstract"] = from_abstract
+
+
 @zoo
-def units():
+def units(m):
     """Params and Vars with units."""
-    m = pyo.ConcreteModel("units")
     kg = pyo.units.kg
     m.w = pyo.Param([1, 2], mutable=True, initialize=5.0, units=kg)
     m.y = pyo.Var(bounds=(0, 10), units=kg)
     m.z = pyo.Var([1, 2], bounds=(0, 10), units=kg)
     m.need = pyo.Constraint([1, 2], rule=lambda m, i: m.y + m.z[i] >= m.w[i])
     m.cost = pyo.Objective(expr=m.y + 3 * m.z[1] + 2 * m.z[2])
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
 @zoo
-def long_chain():
+def long_chain(m):
     """Named Expressions, each on the one before, three hundred deep."""
-    m = pyo.ConcreteModel("long_chain")
     steps = range(1, 301)
     m.w = pyo.Param([1, 300], mutable=True, initialize=2.0)
     m.y = pyo.Var(bounds=(0, 10))
@@ -417,8 +386,7 @@ def long_chain():
     m.final = pyo.Constraint(expr=m.stock[300] >= 0)
     m.spare = pyo.Constraint(expr=m.stock[200] - m.x[1] <= 12)
     m.cost = pyo.Objective(expr=2 * m.y + sum(m.x.values()) * 3)
-    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.w)
-    return m
+    return m.y, m.w
 
 
 def sos_piecewise():

@@ -60,7 +60,7 @@ class Baseline(Decider):
     """
 
     name = "baseline"
-    takes_known = True  # whether programs may have known Params
+    takes_known = True  # whether the model may have known Params
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Baseline(Decider):
         )
         if self.two_stage.known_params and not self.takes_known:
             self._raise_problems(
-                "the model has known Params, which this baseline does not take"
+                "the model has known Params, which this baseline does not support"
             )
         self.context_shape = self.history.contexts.shape[1:]
         self.context_names = self.history.context_names
@@ -117,7 +117,7 @@ class Baseline(Decider):
         found.raise_any()
 
     def _new_problems(self) -> Problems:
-        return Problems(f"Cannot make {type(self).__name__}")
+        return Problems(f"Cannot create {type(self).__name__}")
 
     def __repr__(self) -> str:
         return (

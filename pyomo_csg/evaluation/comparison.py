@@ -186,7 +186,7 @@ def check_decider(argument: str, policy: Any) -> None:
     if not isinstance(policy, Decider):
         found = f"{argument} is a {type(policy).__name__}"
         remedy = "give a csg.Policy or a baseline"
-        raise DataError("There is no policy to evaluate", [f"{found}; {remedy}"])
+        raise DataError("Cannot evaluate the policy", [f"{found}; {remedy}"])
 
 
 def split_halves(pairs: History, seed: int) -> tuple[History, np.ndarray]:

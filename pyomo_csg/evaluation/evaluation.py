@@ -395,4 +395,4 @@ class Evaluation:
         if unknown or not names:
             found = f"{shortlist(map(str, unknown)) or 'none'} was given"
             known = shortlist(self.policies, len(self.policies))
-            raise DataError("No such policy", [f"{found}; there are {known}"])
+            raise DataError("No such policy", [f"{found}; the policies are {known}"])

@@ -1,4 +1,4 @@
-"""csg.simulate: decide row after row, and carry the state on to the next row."""
+"""csg.simulate: policies row by row in time, with a state that carries over."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SOLVER = "appsi_highs"
 _ROUNDING = 1e-6  # by which a solver may miss a bound
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Simulation:
     """What :func:`simulate` returns; ``print`` it for the mean costs.
 
@@ -41,6 +41,10 @@ class Simulation:
 
     table: pd.DataFrame
     states: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        policies, rows = self.table["policy"].nunique(), self.table["row"].nunique()
+        return f"<Simulation of {policies} policies over {rows} rows>"
 
     def __str__(self) -> str:
         costs = self.table.groupby("policy", sort=False)["cost"]
@@ -74,11 +78,11 @@ def simulate(
     refit: int | None = None,
     progress: bool = True,
 ) -> Simulation:
-    """Roll policies through rows in the order of time; the state carries over.
+    """Simulate policies row by row in the order of time, with a state that carries over.
 
-    For each row, a policy decides with the state of the day. The outcome is then known, the
-    recourse is solved, and its result is the state of the next row. All policies face the
-    same outcomes; each has its own state.
+    In each row, a policy decides in the current state. Then the outcome becomes known and
+    the recourse is solved. Its solution gives the state of the next row. All policies face
+    the same outcomes, and each has its own state.
 
     Parameters
     ----------
@@ -86,8 +90,8 @@ def simulate(
         From a name to a policy or baseline, or to a function that takes past rows and
         returns one. Functions need ``warmup``.
     model : ConcreteModel
-        Annotated by :func:`pyomo_csg.annotate`. Its known Params of the state have the
-        values that the first row begins with.
+        Annotated by :func:`pyomo_csg.annotate`. Known Params in ``carry`` start at their
+        values in the model.
     data : DataFrame
         The rows in the order of time: contexts, outcomes, and known Params that are not
         carried, by name.
@@ -97,9 +101,10 @@ def simulate(
         ``[(m.stock0, m.stock_end)]``: Pyomo's Params cannot be keys of a dict. Indexed
         components pair by their indices.
     warmup : int
-        How many rows only serve as the history of the first fit.
+        Number of rows at the start that are only history for the first fit.
     refit : int, optional
-        After how many rows functions are called again. Default: they are called once.
+        Number of rows after which functions are called again. Default: they are called
+        once.
     progress : bool
         Whether to show a progress bar.
 
@@ -145,12 +150,12 @@ def simulate(
     records: list[dict[str, Any]] = []
     with progress_bar("simulate", len(rows) * len(policies), "rows", progress) as bar:
         for name, policy in policies.items():
-            roll, current = _Roll(two_stage, table, pairs), policy
+            trajectory, current = _Trajectory(two_stage, table, pairs), policy
             for row in rows:
                 is_due = row == warmup or (refit and (row - warmup) % refit == 0)
                 if is_due and not hasattr(policy, "decide"):
                     current = policy(table.iloc[:row])
-                found = roll.step(current, row)
+                found = trajectory.step(current, row)
                 records.append({"row": table.index[row], "policy": name, **found})
                 bar.update()
     order = np.argsort(np.arange(len(records)) % len(rows), kind="stable")
@@ -158,31 +163,31 @@ def simulate(
     return Simulation(pd.DataFrame(in_time), tuple(pairs))
 
 
-class _Roll:
-    """The state of one policy, and the program of a day with its decision fixed."""
+class _Trajectory:
+    """The state of one policy, and the model of a row with its decision fixed."""
 
     def __init__(
         self, two_stage: TwoStageModel, table: pd.DataFrame, pairs: Mapping[str, Any]
     ):
         self._table, self._sense = table, int(two_stage.sense)
-        day = self._day = two_stage.model.clone()
+        model = self._model = two_stage.model.clone()
         self._state = {
-            name: float(pyo.value(day.find_component(name))) for name in pairs
+            name: float(pyo.value(model.find_component(name))) for name in pairs
         }
         self._ends = {
-            name: pyo.ComponentUID(end).find_component_on(day)
+            name: pyo.ComponentUID(end).find_component_on(model)
             for name, end in pairs.items()
         }
         params = [*two_stage.uncertain_params, *two_stage.known_params]
         self._outcomes = [param.name for param in two_stage.uncertain_params]
-        self._params = {one.name: day.find_component(one.name) for one in params}
+        self._params = {one.name: model.find_component(one.name) for one in params}
         variables = [one.name for one in two_stage.first_stage_variables]
-        self._variables = {name: day.find_component(name) for name in variables}
-        self._objective = next(day.component_data_objects(pyo.Objective, active=True))
+        self._variables = {name: model.find_component(name) for name in variables}
+        self._objective = next(model.component_data_objects(pyo.Objective, active=True))
         self._solver = pyo.SolverFactory(_SOLVER)
 
     def step(self, policy: Any, row: int) -> dict[str, Any]:
-        """Decide for a row, see its outcome, and carry the state on."""
+        """Decide for a row, solve its recourse, and update the state."""
         cells = self._table.iloc[row].to_dict()
         context = {k: v for k, v in cells.items() if k not in self._outcomes}
         state = dict(self._state)
@@ -194,10 +199,10 @@ class _Roll:
             variable.fix(decision[name])
         for name, param in self._params.items():
             param.set_value(state.get(name, cells.get(name)))
-        status = self._solver.solve(self._day, load_solutions=False)
+        status = self._solver.solve(self._model, load_solutions=False)
         condition = status.solver.termination_condition
         if condition != pyo.TerminationCondition.optimal:
-            detail = "the recourse of the decision"
+            detail = "in the recourse of the decision"
             raise SolveError(row, str(condition), detail)
         self._solver.load_vars()
         self._state = {
@@ -210,7 +215,7 @@ class _Roll:
 
 
 def _within_domain(param: Any, number: float, row: int) -> float:
-    """Return the next value of a Param; what a solver's rounding misses is clipped."""
+    """Return the next value of a Param, clipped where the solver misses a bound by rounding."""
     domain = param.parent_component().domain  # of the data's indexed Param
     low, high, _ = domain.get_interval()
     lower, upper = -np.inf if low is None else low, np.inf if high is None else high

@@ -278,7 +278,7 @@ def check_joinable(evaluations: Sequence[Evaluation]) -> None:
     if len(duplicates):
         trial, case, policy = duplicates[0]
         problems.add(
-            f"{len(duplicates)} costs are there twice, the first of '{policy}' in case "
+            f"{len(duplicates)} costs occur twice, the first for '{policy}' in case "
             f"{case} of trial {trial}; give each evaluation another trial="
         )
     digests = pd.concat([one.reference["digest"] for one in evaluations])

@@ -21,7 +21,7 @@ from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.validation import Problems, is_number
 
-_SUBJECT = "There is no certificate"
+_SUBJECT = "Cannot certify the policy"
 _MIN_PAIRS = 20  # with fewer, intervals of skewed costs cover less often than stated
 _INEQUALITIES = {
     "hoeffding": "by Hoeffding's inequality",
@@ -29,7 +29,7 @@ _INEQUALITIES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """Confidence bounds for a policy from held-out pairs. ``print`` it to read it.
 
@@ -67,6 +67,11 @@ class Certificate:
         """A bound on the extra cost over the best baseline; NaN if there is none."""
         found = [-interval.lower for interval in self.advantages.values()]
         return max(found, default=float("nan"))
+
+    def __repr__(self) -> str:
+        confidence = f"{100 * (1 - self.delta):.4g} % confidence"
+        found = _describe_cost(self.cost, self.maximized)
+        return f"<Certificate for '{self.model}': {found}, with {confidence}>"
 
     def __str__(self) -> str:
         lines = [
@@ -181,7 +186,7 @@ def certify(
         Whether to bound the optimality gap. This solves the model on single outcomes and
         on groups of them.
     seed : int
-        Of the random halves, forests and groups.
+        Seed of the random halves, forests and groups.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What limits a policy: the value of information (VSS, EVPI), and ties in its decisions."""
+"""The value of information (VSS, EVPI), and ties between optimal decisions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TIE = 1e-7  # relative difference of losses that is above the solver's toleranc
 _COSTS = ("expected_value", "policy", "stochastic", "perfect")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Values:
     """Costs of decisions with increasing information. ``print`` it to read it.
 
@@ -63,6 +63,10 @@ class Values:
         """The share of the VSS that the policy saves; NaN if the VSS is not positive."""
         saved = (self.table["expected_value"] - self.table["policy"]).mean()
         return float(saved / self.vss) if self.vss > 0 else float("nan")
+
+    def __repr__(self) -> str:
+        found = f"VSS {self.vss:.6g}, EVPI {self.evpi:.6g}"
+        return f"<Values over {len(self.table)} contexts: {found}>"
 
     def __str__(self) -> str:
         cases = "of known distribution" if self.known else "with one outcome each"
@@ -103,7 +107,7 @@ def values(
         The pairs that the forecast and the sample average learn from. Default: half of
         ``data``.
     seed : int
-        Of the random halves and forests.
+        Seed of the random halves and forests.
 
     Raises
     ------
@@ -220,7 +224,7 @@ def _make_values(*costs: np.ndarray, known: bool) -> Values:
     return Values(table, known)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ambiguity:
     """Losses of the best and the worst optimal decisions. ``print`` it to read it.
 
@@ -242,6 +246,10 @@ class Ambiguity:
         """The share of pairs on which optimal decisions have different costs."""
         size = np.maximum(1.0, np.abs(self.optimistic))
         return float(np.mean(self.spread > _TIE * size))
+
+    def __repr__(self) -> str:
+        found = f"{self.share:.0%} of {len(self.optimistic)} pairs"
+        return f"<Ambiguity: optimal decisions differ in cost on {found}>"
 
     def __str__(self) -> str:
         if not self.share:

@@ -85,7 +85,7 @@ def optimality_gap(
     width : float, optional
         The largest possible difference of two costs, if it is known.
     seed : int
-        Of the groups.
+        Seed of the random groups.
 
     Raises
     ------

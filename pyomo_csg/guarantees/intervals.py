@@ -14,7 +14,7 @@ from pyomo_csg.validation import Problems
 _HOEFFDING, _BERNSTEIN, _STUDENT = "hoeffding", "bernstein", "student"
 _COCHRAN = 25  # times the squared skewness: values needed for a nearly normal mean
 _SYMMETRIC = 1e-8  # with less skewness, Hall's correction would divide by about zero
-_SUBJECT = "There is no confidence interval"
+_SUBJECT = "Cannot compute a confidence interval"
 
 
 @dataclass(frozen=True)

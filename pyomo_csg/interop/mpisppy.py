@@ -84,29 +84,29 @@ def from_mpisppy(
     """Turn an mpi-sppy model into an annotated model and a table of its scenarios.
 
     The first-stage variables are those of the root node (``attach_root_node``, or
-    ``_mpisppy_node_list``), those that only the extensive form holds equal included. The
-    uncertain data is what differs between the scenarios. Each scenario is built once and
-    checked to be the first one's model with other values in its mutable Params.
+    ``_mpisppy_node_list``), including those that are equal in the extensive form only. The
+    uncertain data is what differs between the scenarios. Each scenario is built once, and
+    must be the first one's model with other values in its mutable Params.
 
     Parameters
     ----------
     scenario_creator : callable
-        As mpi-sppy takes it: from a name (and ``kwargs``) to a scenario's model.
+        As in mpi-sppy: a function from a name (and ``kwargs``) to that scenario's model.
     scenario_names : iterable of str
     uncertain_params : name or iterable of names, optional
-        Params to take as uncertain, whether they differ or not. Where they are not
-        mutable, they are made so while the scenario_creator runs, and a domain with gaps
-        becomes the interval around it, [0, 1] for ``Binary``. Without it, each number of
-        a mutable Param that differs between the scenarios is uncertain.
+        The uncertain Params. Those that are not mutable are made mutable while the
+        scenario_creator runs, and a domain with gaps becomes the interval around it:
+        [0, 1] for ``Binary``. Default: all mutable Param data that differs between the
+        scenarios.
     **kwargs
-        For the scenario_creator.
+        Passed to ``scenario_creator``.
 
     Returns
     -------
     model : ConcreteModel
         Annotated, with the data of the first scenario.
     scenarios : DataFrame
-        A row for each scenario by its name, a column for each uncertain number.
+        One row per scenario, by its name; one column per uncertain number.
     weights : Series
         The scenarios' probabilities, divided by their sum.
 
@@ -117,15 +117,15 @@ def from_mpisppy(
         because data that differs is not in a mutable Param. The error names each
         such component and the remedy.
     AnnotationError
-        If a Param in ``uncertain_params`` cannot be marked.
+        If a Param in ``uncertain_params`` cannot be annotated.
     DataError
-        If the names are not different names, or the probabilities no probabilities.
+        If names repeat, or probabilities are not numbers from 0 to 1.
 
     Examples
     --------
     >>> import contextlib, io
     >>> import pyomo_csg as csg
-    >>> with contextlib.redirect_stdout(io.StringIO()):  # mpi-sppy says hello
+    >>> with contextlib.redirect_stdout(io.StringIO()):  # mpi-sppy prints
     ...     from mpisppy.tests.examples import farmer
     >>> names = farmer.scenario_names_creator(3)
     >>> model, scenarios, weights = csg.from_mpisppy(farmer.scenario_creator, names)
@@ -161,7 +161,7 @@ def from_mpisppy(
     table = sides.table()
     uncertain = _uncertain_params(sides, table, uncertain_params)
     annotate(model, first_stage_variables=first_stage, uncertain_params=uncertain)
-    del model._mpisppy_node_list  # or to unpickle the model would take mpi-sppy
+    del model._mpisppy_node_list  # with it, unpickling the model needs mpi-sppy
     two_stage = TwoStageModel(model)
     columns = _names(two_stage.uncertain_params)
     outcomes = scenario_array(two_stage, table[columns])
@@ -199,14 +199,14 @@ def _build_scenario(create: Creator, name: str) -> BlockData:
             else "it has no _mpisppy_node_list; let the scenario_creator call "
             "attach_root_node(model, cost, variables)"
         )
-        raise ModelError(f"Scenario '{name}' is no two-stage scenario", [found])
+        raise ModelError(f"Scenario '{name}' is not a two-stage scenario", [found])
     return model
 
 
 def _first_stage(model: BlockData) -> list[Any]:
-    """Return the variables that the extensive form holds equal.
+    """Return the variables that are equal in all scenarios of the extensive form.
 
-    Surrogates are not among them: the others determine their values.
+    Surrogates are left out: the others determine their values.
     """
     (root,) = model._mpisppy_node_list
     listed = (*root.nonant_vardata_list, *root.nonant_ef_suppl_vardata_list)
@@ -237,16 +237,16 @@ def _uncertain_params(sides: SideBySide, table: pd.DataFrame, given: Any) -> Any
         )
     if problems:
         raise ModelError(
-            "The scenarios are not one model with different data", problems
+            "The scenarios are not the same model with different data", problems
         )
     return [sides.params[name] for name in differ] if given is None else given
 
 
 def _make_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
-    """Return a creator whose Params of these names are mutable.
+    """Return a creator that makes the Params of these names mutable.
 
-    Where they are not as it stands, they are made so while it runs; the model must stay
-    the same.
+    Params that are not mutable are made mutable while it runs; the model must stay the
+    same otherwise.
     """
     model = _build_scenario(create, name)
     _, problems = select_data(model, uncertain_params, Param, "uncertain_params")
@@ -282,7 +282,7 @@ def _probability(model: BlockData) -> Any:
 
 
 def _normalize(probabilities: list[Any]) -> Any:
-    """Return probabilities that sum to 1, as mpi-sppy's extensive form has them."""
+    """Return probabilities that sum to 1, as in mpi-sppy's extensive form."""
     share = 1 / len(probabilities)
     numbers = [share if p == "uniform" else p for p in probabilities]
     if strange := [p for p in numbers if not isinstance(p, Real)]:
@@ -340,7 +340,7 @@ def scenario_creator(
 def _separate_stages(
     scenario: BlockData, first_stage: list[Any], uncertain: list[Any]
 ) -> Any:
-    """Join a recourse variable to all that is uncertain; return the first-stage cost.
+    """Add a recourse variable to all uncertain data; return the first-stage cost.
 
     mpi-sppy's L-shaped method reads the costs, constraints and bounds that hold no
     recourse variable from one scenario alone, and counts a constant of the objective
@@ -371,9 +371,9 @@ def _separate_stages(
 def _separate_cost(
     scenario: BlockData, block: BlockData, stages: Uncertainty, recourse: Uncertainty
 ) -> Any:
-    """Let a recourse variable stand for uncertain first-stage costs and constants.
+    """Replace uncertain first-stage costs and constants by a recourse variable.
 
-    If they are linear: an equation with quadratic terms is more than most solvers take.
+    Only if they are linear: most solvers do not take an equation with quadratic terms.
     """
     (objective,) = active_objectives(scenario)
     first, second = split_cost(objective.expr, stages)
@@ -396,6 +396,8 @@ def _scenario_names(scenarios: Any, count: int) -> list[str]:
     if twice:
         raise DataError(
             "The scenarios do not fit mpi-sppy",
-            [f"the label {shortlist(twice)} stands for several; give each its own"],
+            [
+                f"the label {shortlist(twice)} is used more than once; give each row its own"
+            ],
         )
     return labels

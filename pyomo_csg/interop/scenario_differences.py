@@ -1,4 +1,4 @@
-"""Compare the models of several scenarios: which data differs, and whether it may."""
+"""Differences between the models of several scenarios, and whether Params account for them."""
 
 from __future__ import annotations
 
@@ -40,17 +40,19 @@ class SideBySide:
         self._texts = {key: _text(part) for key, part in self._parts.items()}
         self.params = _params_in_use(model, self._parts)
         self._frozen = _frozen(model)
-        self._own = {key: param(exception=False) for key, param in self.params.items()}
-        self._rows = {name: self._own}
+        self._first = {
+            key: param(exception=False) for key, param in self.params.items()
+        }
+        self._rows = {name: self._first}
         self.problems: dict[str, str] = {}
         self.frozen: list[str] = []
 
     def compare(self, name: str, model: BlockData) -> None:
-        """Note the data of another scenario, and where its model is another one."""
+        """Record the data of another scenario, and other differences of its model."""
         params, parts = _mutable_params(model), _parts(model)
         values = {
-            key: params[key](exception=False) if key in params else own
-            for key, own in self._own.items()
+            key: params[key](exception=False) if key in params else value
+            for key, value in self._first.items()
         }
         self._rows[name] = values
         self._load(values)
@@ -62,11 +64,11 @@ class SideBySide:
                 self.frozen.append(key)
 
     def restore(self) -> None:
-        """Give the first scenario's model its own data again."""
-        self._load(self._own)
+        """Set the first scenario's model back to its data."""
+        self._load(self._first)
 
     def table(self) -> pd.DataFrame:
-        """Return the mutable Params in use: a row a scenario, a column a number."""
+        """Return the mutable Params in use: one row per scenario, one column per number."""
         import pandas as pd
 
         return pd.DataFrame.from_dict(self._rows, orient="index")
@@ -77,7 +79,7 @@ class SideBySide:
                 self.params[key].set_value(number)
 
     def _difference(self, key: str, name: str, other: Any) -> str | None:
-        """Say how a part differs in another scenario; None if it does not."""
+        """Return how a part differs in another scenario; None if it does not."""
         part = self._parts.get(key)
         if part is None or other is None:
             present, absent = (name, self._name) if part is None else (self._name, name)
@@ -87,7 +89,7 @@ class SideBySide:
             )
         text = _text(other)
         if text is not None and text == self._texts[key]:
-            return None  # and so are their coefficients, which take longer to find
+            return None  # their coefficients, which take longer to compute, are then equal too
         ours, theirs = _facts(part), _facts(other)
         for fact in {**ours, **theirs}:
             one, another = ours.get(fact, 0.0), theirs.get(fact, 0.0)
@@ -102,7 +104,7 @@ class SideBySide:
 
 
 def _parts(model: BlockData) -> dict[str, Any]:
-    """Return by name all that makes up the program."""
+    """Return the variables, constraints and objectives by name."""
     kinds = (Constraint, Objective, SOSConstraint, Var)
     return {
         part.name: part for part in model.component_data_objects(kinds, active=True)
@@ -117,7 +119,7 @@ def _text(part: Any) -> str | None:
 
 
 def _facts(part: Any) -> dict[str, Any]:
-    """Return in words and numbers all that matters to a solver."""
+    """Return what a solver sees of a part, by description."""
     if part.ctype is Var:
         return {
             "the domain": part.domain.name,
@@ -140,7 +142,7 @@ def _facts(part: Any) -> dict[str, Any]:
 
 
 def _terms(expr: Any) -> tuple[float, dict[str, Any]]:
-    """Return the constant and, by what they belong to, the coefficients."""
+    """Return the constant, and the coefficients by description."""
     repn = generate_standard_repn(expr, quadratic=True)
     if repn.nonlinear_expr is not None:
         return 0.0, {"the expression": str(expr)}

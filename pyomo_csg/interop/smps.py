@@ -116,7 +116,7 @@ class SmpsProblem:
         return values, weights / weights.sum()
 
     def sample(self, n: int, seed: int = 0) -> np.ndarray:
-        """Draw scenarios independently of each other.
+        """Draw independent scenarios.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class SmpsProblem:
         Returns
         -------
         array (n, p)
-            Each has the weight 1/n.
+            The scenarios; each has the weight 1/n.
         """
         problems = Problems(f"Cannot sample scenarios of '{self.name}'")
         problems.check_counts(n=n)
@@ -165,13 +165,14 @@ def read_smps(
     Parameters
     ----------
     path : str or path
-        What the three names have in common, such as ``'data/ssn'``; one of the three
-        files, if the others are beside it; or the core file, with the next two.
+        The common part of the three names, such as ``'data/ssn'``; one of the three
+        files, if the others are in the same folder; or the core file, with ``time`` and
+        ``stoch``.
     time, stoch : str or path, optional
         The time and stoch files.
     fixed : bool, optional
-        Whether fields are read by column instead of split at spaces. Default: if names
-        contain spaces.
+        Whether to read fields by column instead of splitting at spaces. Default: True if
+        names contain spaces.
 
     Returns
     -------
@@ -223,9 +224,7 @@ def _locate(
             found = "it is not a path; give the name of a file"
             raise DataError(f"'{value!s:.80}' cannot be read", [found])
     if (time is None) != (stoch is None):
-        found = (
-            f"only the {'stoch' if time is None else 'time'} file was given beside it"
-        )
+        found = f"only the {'stoch' if time is None else 'time'} file was given with it"
         raise DataError(
             f"'{path}' cannot be read", [f"{found}; give all three, or one"]
         )
@@ -329,7 +328,7 @@ def _add_rows(
         if entry.param == "matrix":
             row, column = entry.key[0], entry.key[1]
             terms[row][column] = param
-    anything = next(iter(variables))  # what a row without entries multiplies by 0
+    anything = next(iter(variables))  # a row without entries multiplies it by 0
     model.rows = pyo.Constraint(list(core.rows))
     for row, found in terms.items():
         side = uncertain.get(Entry("rhs", row), core.rhs.get(row, 0.0))

@@ -196,7 +196,7 @@ class _CoreReader:
             raise record.error(f"the marker '{kind}' was found; write INTORG or INTEND")
         if (kind == "INTORG") == self._inside_markers:
             found = (
-                "begins integers that have begun" if kind == "INTORG" else "ends none"
+                "is inside integers" if kind == "INTORG" else "has no INTORG above it"
             )
             raise record.error(f"the marker {kind} {found}; remove it")
         self._inside_markers = kind == "INTORG"
@@ -277,7 +277,7 @@ class _CoreReader:
         low, high = core.bounds(column)
         if low > high and (column in core.lower and column in core.upper):
             found = f"column '{column}' has the bounds {low:g} and {high:g}"
-            raise record.error(f"{found}, which exclude each other; correct one")
+            raise record.error(f"{found}, the lower above the upper; correct one")
 
     def _check_row(self, record: Record, row: str) -> None:
         core = self._core
@@ -295,7 +295,7 @@ class _CoreReader:
 def split_bound(
     record: Record, columns: dict[str, dict[str, float]]
 ) -> tuple[str, str, str, float]:
-    """Return type, set, column and number of a record of BOUNDS; the set may lack."""
+    """Return type, set, column and number of a record of BOUNDS; the set may be missing."""
     kind, rest = record.words[0].upper(), record.words[1:]
     if kind not in VALUELESS_BOUNDS and kind not in VALUED_BOUNDS:
         known = ", ".join(VALUED_BOUNDS + VALUELESS_BOUNDS)

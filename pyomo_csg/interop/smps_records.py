@@ -10,7 +10,7 @@ from pathlib import Path
 from pyomo_csg.errors import DataError
 from pyomo_csg.storage import explain_os_errors, readable_path
 
-INFINITE = 1e20  # HiGHS, Gurobi and CPLEX take this and more as infinite
+INFINITE = 1e20  # HiGHS, Gurobi and CPLEX treat this and more as infinite
 _FIELDS = ((1, 3), (4, 12), (14, 22), (24, 36), (39, 47), (49, 61))
 _GAPS = (0, 3, 12, 13, 22, 23, 36, 37, 38, 47, 48)
 
@@ -19,8 +19,7 @@ _GAPS = (0, 3, 12, 13, 22, 23, 36, 37, 38, 47, 48)
 class Record:
     """One line: a section's header, or data of a section.
 
-    ``words`` are its fields without the empty ones. ``label`` is True if the first of
-    them stands where fixed format has the codes of bounds and rows.
+    ``words`` are its fields without the empty ones.
     """
 
     path: Path
@@ -28,7 +27,6 @@ class Record:
     section: str
     words: list[str]
     is_header: bool
-    label: bool = False
 
     def error(self, found: str) -> DataError:
         """Return an error that names file, line and section."""
@@ -38,14 +36,14 @@ class Record:
         """Return a finite number, or raise an error."""
         number = parse_number(text)
         if number is None or not math.isfinite(number):
-            raise self.error(f"'{text}' stands where a number belongs; correct it")
+            raise self.error(f"'{text}' is not a finite number; correct it")
         return number
 
     def bound(self, text: str) -> float:
         """Return a number that may be infinite, as bounds may."""
         number = parse_number(text)
         if number is None or math.isnan(number):
-            raise self.error(f"'{text}' stands where a number belongs; correct it")
+            raise self.error(f"'{text}' is not a number; correct it")
         return math.copysign(math.inf, number) if abs(number) >= INFINITE else number
 
 
@@ -56,7 +54,7 @@ def line_error(path: Path, line: int, section: str, found: str) -> DataError:
 
 
 def parse_number(text: str) -> float | None:
-    """Return a number, also with Fortran's exponent as in 1.5D+02; None for text."""
+    """Return a number, or None for text; Fortran's exponent is read, as in 1.5D+02."""
     try:
         # Python's own literals allow 1_000, which no solver reads.
         return None if "_" in text else float(text.upper().replace("D", "E"))
@@ -101,14 +99,13 @@ def records(
             continue
         if not section:
             found = (
-                f"'{line.strip()}' stands before the first section; begin the file with "
+                f"'{line.strip()}' is before the first section; begin the file with "
                 f"{sections[0]}"
             )
             raise line_error(path, number, "", found)
         words = _fixed_words(line) if fixed else _free_words(line)
         if words:
-            label = bool(line[1:3].strip()) and not line[3:4].strip()
-            yield Record(path, number, section, words, False, label)
+            yield Record(path, number, section, words, is_header=False)
     found = "the file ends without ENDATA; if it is complete, add that line"
     raise line_error(path, len(lines), section, found)
 
@@ -150,7 +147,7 @@ def _fixed_words(line: str) -> list[str]:
 
 def _free_words(line: str) -> list[str]:
     words = line.split()
-    if "$" in line:  # a comment in the place of a later field
+    if "$" in line:  # begins a comment after the first field
         for place, word in enumerate(words[1:], start=1):
             if word.startswith("$"):
                 return words[:place]

@@ -140,9 +140,7 @@ class _StochReader:
         elif record.section in ("BLOCKS", "SCENARIOS"):
             self._take_joint(record)
         else:
-            found = (
-                f"'{' '.join(record.words)}' stands above INDEP, BLOCKS or SCENARIOS"
-            )
+            found = f"'{' '.join(record.words)}' is above INDEP, BLOCKS or SCENARIOS"
             raise record.error(f"{found}; add that line")
 
     def _take_joint(self, record: Record) -> None:
@@ -215,7 +213,7 @@ class _StochReader:
         self._continuous[entry] = Continuous([], self._kind, (one, other), scale, shift)
 
     def _split_independent(self, record: Record) -> tuple[list[str], list[str]]:
-        """Return the words that name an entry, and its two numbers; the period may lack."""
+        """Return the words that name an entry, and its two numbers; the period may be missing."""
         words = record.words
         size = 3 if self._is_bound(record) else 2
         rest = words[size:]
@@ -336,7 +334,7 @@ class _StochReader:
 
     def _check_finite(self, record: Record, entry: Entry) -> None:
         if self._mode != "REPLACE" and not np.isfinite(core_value(self._core, entry)):
-            found = f"{_entry_name(entry)} is infinite in the core, and the mode {self._mode}"
+            found = f"{_entry_name(entry)} is infinite in the core, but the mode is {self._mode}"
             raise record.error(f"{found}; give it a finite bound there")
 
     def _check_period(self, record: Record, name: str, first: bool = False) -> None:
@@ -364,7 +362,9 @@ class _StochReader:
 
     def finish(self) -> Stoch:
         if self._scenarios and (self._independent or self._continuous or self._blocks):
-            found = "SCENARIOS stands beside INDEP or BLOCKS; write one or the other"
+            found = (
+                "there are SCENARIOS as well as INDEP or BLOCKS; use one or the other"
+            )
             raise self._refusal(found)
         for entry, outcomes in self._independent.items():
             found = f"section INDEP: the probabilities of {_entry_name(entry)}"

@@ -33,6 +33,8 @@ _RESERVED = {
 }
 _OBJECTIVE = "OBJ"
 
+Entry = tuple[str, ...]
+
 
 def write_smps(
     model: BlockData,
@@ -44,7 +46,7 @@ def write_smps(
 ) -> tuple[Path, Path, Path]:
     """Write an annotated linear or mixed-integer model and scenarios to SMPS files.
 
-    The core file holds the model at its own data, the stoch file what differs from it
+    The core file holds the model with its current data; the stoch file holds what differs
     in each scenario. Names are Pyomo's; spaces in them become underscores. Fields are
     separated by spaces (free format), and numbers are written with all digits.
 
@@ -57,10 +59,10 @@ def write_smps(
     weights : array (K,) or None
         Probabilities that sum to 1. None: 1/K each.
     path : str or path
-        What the three names have in common: ``'data/farmer'`` writes farmer.cor,
+        The common part of the three names: ``'data/farmer'`` writes farmer.cor,
         farmer.tim and farmer.sto.
     section : str, optional
-        ``'scenarios'`` or ``'blocks'``: the kind of the stoch file.
+        ``'scenarios'`` or ``'blocks'``: the section of the stoch file.
 
     Returns
     -------
@@ -190,11 +192,11 @@ def _stoch_lines(table: LinearTable, weights: list[float], section: str) -> list
         for entry, values in table.uncertain.items():
             # The blocks after the first inherit its values, not the core's.
             if section == "blocks" or values[place] != table.core_value(entry):
-                lines.append(_entry_line(table, entry, values[place]))
+                lines.append(_entry_line(entry, values[place]))
     return lines
 
 
-def _entry_line(table: LinearTable, entry: tuple[str, ...], value: float) -> str:
+def _entry_line(entry: Entry, value: float) -> str:
     kind, *names = entry
     if kind in ("LO", "UP"):
         return f" {kind} {_BOUNDS}       {names[0]:<8}  {value!r}"
@@ -207,9 +209,6 @@ def _line(column: str, row: str, value: float) -> str:
 
 def _marker(kind: str) -> str:
     return f"    MARKER    'MARKER'                 '{kind}'"
-
-
-Entry = tuple[str, ...]
 
 
 @dataclass
@@ -351,39 +350,39 @@ class _Tabulator:
         bounded = self._two_stage.uncertain_bounds
         # A coefficient of the core may vanish in every scenario.
         entries = dict.fromkeys(self._numbers(moving))
-        everything = []
+        by_scenario = []
         for scenario in scenarios.tolist():
             for param, number in zip(
                 self._two_stage.uncertain_params, scenario, strict=True
             ):
                 param.set_value(number)
-            everything.append({**self._numbers(moving), **self._bounds(bounded)})
-        entries.update(dict.fromkeys(entry for one in everything for entry in one))
+            by_scenario.append({**self._numbers(moving), **self._bounds(bounded)})
+        entries.update(dict.fromkeys(entry for one in by_scenario for entry in one))
         for entry in entries:
-            own = table.core_value(entry)
+            core = table.core_value(entry)
             absent = 0.0  # the entry of a coefficient that vanishes in a scenario
-            values = [found.get(entry, absent) for found in everything]
-            if any(number != own for number in values):
+            values = [found.get(entry, absent) for found in by_scenario]
+            if any(number != core for number in values):
                 table.uncertain[entry] = values
                 if entry[0] == "entry":
                     table.columns[entry[2]].setdefault(entry[1], 0.0)
         if not table.uncertain:
-            self._keep_one(table, everything)
+            self._add_unchanged(table, by_scenario)
 
-    def _keep_one(
-        self, table: LinearTable, everything: list[dict[Entry, float]]
+    def _add_unchanged(
+        self, table: LinearTable, by_scenario: list[dict[Entry, float]]
     ) -> None:
-        """Write one number even if all scenarios equal the core: files need some."""
+        """Record one number although all scenarios equal the core: a stoch file needs one."""
         entry = next(
             entry
-            for entry in everything[0]
+            for entry in by_scenario[0]
             if entry[0] != "rhs"
             or entry[1] not in list(table.kinds)[: table.first_rows]
         )
-        table.uncertain[entry] = [found[entry] for found in everything]
+        table.uncertain[entry] = [found[entry] for found in by_scenario]
 
     def _numbers(self, rows: list[Any]) -> dict[Entry, float]:
-        """Return coefficients and right-hand sides at the Params' present values."""
+        """Return coefficients and right-hand sides at the Params' current values."""
         found: dict[Entry, float] = {}
         for con, kinds in rows:
             repn = generate_standard_repn(con.body, compute_values=True)
@@ -411,7 +410,7 @@ class _Tabulator:
 
 
 def _unique_names(names: Iterable[str]) -> list[str]:
-    """Return names without spaces that no reader takes for something else."""
+    """Return distinct names without spaces, none of them a keyword of the format."""
     taken: set[str] = set()
     found = []
     for name in names:

@@ -14,7 +14,7 @@ from pyomo_csg.solve import Oracle
 
 _MOST_SELECTED_FROM = 2_000  # outcomes, whose distances are a square matrix
 _RANDOM_SETS = 8
-_POOL = 40  # outcomes whose own best decisions measure the others
+_POOL = 40  # outcomes whose best decisions are compared
 _STEPS = 60
 _RATE, _LAST_RATE = 0.1, 0.01  # of steps, in standard deviations of the outcomes
 _NOISE = 0.1  # moves a step off the corners of the loss, in the same unit
@@ -206,7 +206,7 @@ def swap(
 ) -> WeightedPoints:
     """Return a set after changes of one scenario or weight at a time that lower its cost.
 
-    ``cost`` is that of the start. The search stops after six rounds in vain.
+    ``cost`` is that of the start. The search stops after six rounds without improvement.
     """
     best, waited = start, 0
     for _ in range(_ROUNDS):

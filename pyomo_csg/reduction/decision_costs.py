@@ -202,7 +202,7 @@ class DecisionCosts:
         times: int,
         seconds: float,
     ) -> int:
-        """Return for how many outcomes as many decisions as ``times`` can be evaluated in time.
+        """Return on how many outcomes ``times`` decisions can be evaluated in time.
 
         The sizes are few and far apart, so that the answer rarely depends on the machine.
         """
@@ -216,7 +216,7 @@ class DecisionCosts:
         each = 0.0
         for trial in _TRIALS:
             points = outcomes.points[:: max(1, len(outcomes) // trial)]
-            for _ in range(2):  # the first call learns the bases of the recourse
+            for _ in range(2):  # the first call fills the cache of recourse bases
                 cpu, wall = time.process_time(), time.perf_counter()
                 self._table(decisions, points, final=True)
                 cpu, wall = time.process_time() - cpu, time.perf_counter() - wall

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,9 @@ _LEAST_PER_SCENARIO = 10  # outcomes in a sample
 _ROUNDING = 1e-9  # a relative gap that is zero
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reduction:
-    """A few weighted scenarios, and what the decision on them costs.
+    """A few weighted scenarios, and the cost of the decision on them. ``print`` it to read it.
 
     Costs are minimized whatever the model's sense, as in :class:`Oracle`.
 
@@ -82,7 +82,7 @@ class Reduction:
     gaps: Mapping[str, float]
     method: str
     evaluated: int
-    _outcomes: int = field(repr=False)
+    _outcomes: int
 
     @property
     def gap(self) -> float:
@@ -96,6 +96,10 @@ class Reduction:
         It is an estimate if not all outcomes were evaluated.
         """
         return _relative(self.cost, self.bound)
+
+    def __repr__(self) -> str:
+        sizes = f"{self._outcomes} outcomes to {len(self.scenarios)} scenarios"
+        return f"<Reduction of {sizes} by '{self.method}': gap {self.gap:.3%}>"
 
     def __str__(self) -> str:
         known = "the decision on all outcomes" if self.solved else "the best one known"
@@ -125,7 +129,7 @@ def reduce(
 ) -> Reduction:
     """Reduce outcomes to a few weighted scenarios.
 
-    ``'problem'`` looks for scenarios whose decision costs little over all outcomes. It
+    ``'problem'`` searches for scenarios whose decision costs little over all outcomes. It
     compares k-means, forward selection, random sets and sets of similar costs, and
     improves the best of them, by the gradient of the cost where there is one, then by
     changing one scenario at a time. It is never worse than ``'kmeans'`` and
@@ -141,11 +145,11 @@ def reduce(
     scenarios : int, optional
         K.
     method : {'problem', 'kmeans', 'forward'}, optional
-        Whose scenarios to return. ``'kmeans'`` and ``'forward'`` do not search.
+        Which scenarios to return. ``'kmeans'`` and ``'forward'`` do not search.
     seed : int, optional
     seconds : float, optional
-        When the search stops. The final costs of a few decisions, including those of
-        k-means and forward selection, come after it.
+        Time limit of the search. The costs of the last few decisions, including those of
+        k-means and forward selection, are computed after it.
     workers : int, optional
         Threads, if a model is given.
     known : array (r,) or mapping, optional
@@ -276,7 +280,7 @@ class _Search:
     def _sample(
         self, decisions: np.ndarray, times: int, seconds: float
     ) -> WeightedPoints:
-        """Return as many outcomes as some decisions can be evaluated on in time."""
+        """Return a sample on which some decisions can be evaluated in time."""
         size = len(self._outcomes)
         solved = decisions[np.isfinite(decisions).all(axis=1)]
         if len(solved):

@@ -125,7 +125,7 @@ def _named_rows(known: Any, names: list[str], subject: str) -> np.ndarray:
             f"{array.size} of '{name}'"
             for name, array in zip(names, columns, strict=True)
         )
-        raise DataError(subject, [f"they do not pair: {sizes}"]) from None
+        raise DataError(subject, [f"their lengths differ: {sizes}"]) from None
 
 
 def decision_vector(two_stage: TwoStageModel, decision: Any) -> np.ndarray:

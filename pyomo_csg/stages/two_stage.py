@@ -243,6 +243,9 @@ class TwoStageModel:
     def __str__(self) -> str:
         return summarize(self)
 
+    def __repr__(self) -> str:
+        return f"<TwoStageModel '{self.model.name}'>"
+
     def _bounded(self, stage: str) -> list[Any]:
         return list(
             unique(

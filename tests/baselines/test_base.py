@@ -169,7 +169,7 @@ def test_an_option_that_is_none_is_refused_with_what_to_give(name, options, prob
     with pytest.raises(csg.DataError) as refused:
         make(name, **options)
     assert problem in str(refused.value)
-    assert f"Cannot make {BASELINES[name][0].__name__}" in str(refused.value)
+    assert f"Cannot create {BASELINES[name][0].__name__}" in str(refused.value)
 
 
 def test_data_that_does_not_fit_the_model_is_refused():

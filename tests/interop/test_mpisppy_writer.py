@@ -240,7 +240,7 @@ def test_scenarios_that_do_not_fit_are_refused():
     with pytest.raises(csg.DataError, match="sum to 0.9"):
         two_stage.to_mpisppy([[1.0], [2.0]], [0.5, 0.4])
     twice = pd.DataFrame({"demand": [1.0, 2.0]}, index=["day", "day"])
-    with pytest.raises(csg.DataError, match="'day' stands for several"):
+    with pytest.raises(csg.DataError, match="'day' is used more than once"):
         two_stage.to_mpisppy(twice)
 
 

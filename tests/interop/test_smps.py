@@ -269,7 +269,12 @@ FAULTS = [
         "column 'Q' is not",
     ),
     ("cor", "RHS       CAP", "RHS       CUP", "line 17, section RHS: the row 'CUP'"),
-    ("cor", "9.0  ", "nine ", "line 15, section COLUMNS: 'nine' stands where a number"),
+    (
+        "cor",
+        "9.0  ",
+        "nine ",
+        "line 15, section COLUMNS: 'nine' is not a finite number",
+    ),
     ("cor", " G  DEM", " H  DEM", "line 8, section ROWS: 'H DEM' was found"),
     ("cor", " G  RNG", " G  DEM", "the row 'DEM' is declared twice"),
     ("cor", "ENDATA\n", "", "the file ends without ENDATA"),

@@ -246,7 +246,7 @@ def test_a_failed_case_writes_its_program_with_its_known_numbers(tmp_path):
         ({"stock": 1.0}, "no number for 'room', 'tariff', 'budget'; add it"),
         ({**NOW, "stok": 1.0}, "the number 'stok' is not among"),
         ({**NOW, "stock": [1.0, 2.0, 3.0]}, "3 rows were given for 2 cases"),
-        ({**NOW, "stock": [1.0, 2.0, 3.0], "room": [1.0, 2.0]}, "they do not pair"),
+        ({**NOW, "stock": [1.0, 2.0, 3.0], "room": [1.0, 2.0]}, "their lengths differ"),
         ([1.0, 2.0], "expected (4,) or (n, 4)"),
         (np.ones((3, 4)), "3 rows were given for 2 cases"),
         (np.array([[1, 1, 1, 1], [1, 1, np.inf, 1.0]]), "'tariff' in case 1 is inf"),

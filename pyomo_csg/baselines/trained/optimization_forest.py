@@ -20,7 +20,7 @@ from pyomo_csg.solve import Oracle
 
 _SCENARIOS = 10  # of the programs whose optima are compared
 _SAMPLE = 0.632  # the share of the rows that a tree sees, as of a bootstrap sample
-_FEWEST_FEATURES = 5  # that a node looks at
+_FEWEST_FEATURES = 5  # that a node considers
 
 
 class StochasticOptimizationForest(WeightedSAA):
@@ -172,8 +172,8 @@ def grow_tree(
 ) -> CostTree:
     """Grow a tree on some rows, given the costs (n, m) of decisions.
 
-    A node looks at a third of the features, and at least five. It becomes a leaf if no split lowers the cost of
-    the best decisions.
+    A node considers a third of the features, and at least five. It becomes a leaf if no
+    split lowers the cost of the best decisions.
     """
     count = features.shape[1]
     tree, tried = CostTree(), max(min(count, _FEWEST_FEATURES), count // 3)

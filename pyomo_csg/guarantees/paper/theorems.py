@@ -34,7 +34,7 @@ from pyomo_csg.learn.distributions.distances import KERNELS, mmd_loss
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.validation import Problems
 
-_SUBJECT = "There is no bound"
+_SUBJECT = "Cannot compute the bound"
 _SAMPLED = 100  # pairs whose gradients show how large L_opt is at least
 
 
