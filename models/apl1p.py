@@ -21,7 +21,7 @@ DEMAND = {900: 0.15, 1000: 0.45, 1100: 0.25, 1200: 0.15}
 
 
 def build():
-    """Return the annotated model; availability is a coefficient, demand a right side."""
+    """Return the annotated model; availability is a coefficient, demand a right-hand side."""
     m = pyo.ConcreteModel("apl1p")
     m.generators = pyo.Set(initialize=GENERATORS)
     m.demands = pyo.Set(initialize=DEMANDS)

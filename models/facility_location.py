@@ -1,7 +1,7 @@
 """Facility location: open sites and size them, then ship to customers.
 
-Ten sites with a fixed cost and a cost per unit of size; twenty customers. What is not
-served is lost at a penalty. Demands depend on a region's economy, in a context.
+Ten sites with a fixed cost and a cost per unit of size; twenty customers. Unserved
+demand is lost at a penalty. Demands depend on the economy of a region, by the context.
 """
 
 from functools import lru_cache
@@ -81,9 +81,9 @@ def sample_given(x, n, seed, generator=0):
 
 
 def _demands(contexts, rng, generator):
-    """Draw demands: a mean that bends with the context, times log-normal noise.
+    """Draw demands: a nonlinear mean of the context, times log-normal noise.
 
-    Two regions have a shock each, in common to their customers; its size grows with the
+    Each of two regions has a shock that all its customers share. Its size grows with the
     last number of the context.
     """
     world = _economy(generator)
@@ -110,7 +110,7 @@ def _map(sites, customers, generator):
 
 @lru_cache(maxsize=64)
 def _economy(generator):
-    """Return what the customers' demands answer to."""
+    """Return the coefficients of the customers' demands."""
     rng = np.random.default_rng([generator, 1])
     region = rng.permutation(np.arange(CUSTOMERS) % 2)
     common = rng.normal(0, 0.5, (COVARIATES, 2))[:, region]

@@ -1,4 +1,4 @@
-"""From returns, or a CSV file of prices, to windows and the returns that follow them."""
+"""Contexts and outcomes from returns, or from a CSV file of prices."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Production with uncertain yields: set up lines and fill them, then sell what is good.
+"""Production with uncertain yields: set up lines and run them, then sell what is good.
 
 Ten products on three lines. The first stage has 63 variables, 30 of them binary: setups,
 hours, and overtime. A line's yield of a product is uncertain, so that 30 of the 40
@@ -172,7 +172,7 @@ def _plant(lines, products, generator):
 
 @lru_cache(maxsize=64)
 def _world(generator):
-    """Return what yields and demands answer to."""
+    """Return the coefficients of yields and demands."""
     rng = np.random.default_rng([generator, 1])
     return {
         "level": rng.uniform(0.9, 2.0, LINES * PRODUCTS),

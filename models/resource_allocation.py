@@ -1,10 +1,10 @@
 """Resource allocation of Kannan, Bayraksan and Luedtke: order resources, then serve.
 
 From section 4 and appendix G of "Data-driven sample average approximation with covariate
-information". Twenty resources are ordered, thirty customer types served; demands depend
-on three covariates by a power, and a linear forecast is right at the power 1 only. Costs
-and rates are drawn from a seed with the pattern of the published ones: a resource that
-costs more serves all its customers faster, and serves three in five.
+information". Twenty resources are ordered to serve thirty customer types. Demands depend
+on powers of three covariates; a linear forecast is right for the power 1 only. Costs and
+rates are drawn from a seed in the pattern of the published ones: a more expensive resource
+serves all its customers faster, and each resource serves three in five.
 """
 
 from functools import lru_cache

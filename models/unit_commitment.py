@@ -1,8 +1,8 @@
 """Unit commitment: choose which units run tomorrow, then dispatch them hour by hour.
 
 Five units and 24 hours, with start costs, minimum up times and ramps. The load of each
-hour is uncertain; what cannot be served is shed, what cannot be used is spilled. Days
-follow one another, and the load of a day depends on the weather and on past loads.
+hour is uncertain; unserved load is shed, unused power is spilled. Days
+are consecutive: the load of a day depends on the weather and on past loads.
 """
 
 from functools import lru_cache
@@ -14,7 +14,7 @@ import pyomo_csg as csg
 
 UNITS = {
     # name: least and most output (MW), ramp (MW/h), cost (per MWh, per hour, per start),
-    # hours up at least, whether it runs at midnight
+    # minimum hours up, whether it runs at midnight
     "coal": (150, 400, 60, 18.0, 900, 9000, 8, 1),
     "steam": (100, 300, 60, 24.0, 700, 5000, 6, 1),
     "gas": (60, 220, 90, 33.0, 450, 1800, 3, 0),
@@ -181,7 +181,7 @@ def _loads(contexts, rng, generator):
 
 @lru_cache(maxsize=64)
 def _world(generator):
-    """Return what the load of an hour answers to, by hour (24,)."""
+    """Return the coefficients of the load, by hour (24,)."""
     rng = np.random.default_rng(generator)
     hour = np.arange(24)
 

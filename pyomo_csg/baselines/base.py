@@ -21,7 +21,7 @@ _SETTINGS = ("solver", "options", "workers", "executor")
 
 
 class Baseline(Decider):
-    """A policy by another method, to compare your own with.
+    """A policy by another method, to compare policies with.
 
     Subclasses learn in their constructor and implement ``_generate_scenarios``. Baselines
     can be pickled, without their executor.

@@ -132,14 +132,17 @@ def read_cases(
     problems = Problems(_SUBJECT)
     for name, policy in policies.items():
         problems.add_for(f"policies[{name!r}]", *_policy_problems(two_stage, policy))
-    cases = list(cases) if isinstance(cases, Iterable) else []
-    if not cases:
-        problems.add_for(
-            "cases",
-            "none were given; give a list of csg.Case, or held-out rows as in csg.fit",
+    listed = list(cases) if isinstance(cases, Iterable) else []
+    if not listed:
+        found = (
+            "none were given"
+            if isinstance(cases, Iterable)
+            else f"a {type(cases).__name__} was given"
         )
-    read = [_read_case(problems, two_stage, i, case) for i, case in enumerate(cases)]
-    values = problems.check("reference", _read_values, reference, len(cases))
+        remedy = "give a list of csg.Case, or held-out rows as in csg.fit"
+        problems.add_for("cases", f"{found}; {remedy}")
+    read = [_read_case(problems, two_stage, i, case) for i, case in enumerate(listed)]
+    values = problems.check("reference", _read_values, reference, len(listed))
     problems.raise_any()
     return [case for case in read if case is not None], values
 

@@ -55,14 +55,14 @@ class Comparison:
             raise DataError("Nothing could be compared", [found])
         costs = self.costs.fillna(self.costs.max(axis=None))
         by_policy = costs.to_numpy().T
-        apart = paired_difference(by_policy, by_policy[0], ddof=1)
+        paired = paired_difference(by_policy, by_policy[0], ddof=1)
         return pd.DataFrame(
             {
                 "mean": costs.mean(),
                 "standard_error": standard_error(by_policy, ddof=1),
-                "difference": apart.mean,
-                "difference_error": apart.standard_error,
-                "first_better": apart.reference_wins,
+                "difference": paired.mean,
+                "difference_error": paired.standard_error,
+                "first_better": paired.reference_wins,
                 "unsolved": self.costs.isna().sum(),
             }
         )

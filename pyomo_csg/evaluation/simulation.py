@@ -18,7 +18,7 @@ from pyomo_csg.plotting import new_figure
 from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import check_domains
-from pyomo_csg.validation import Problems
+from pyomo_csg.validation import Problems, is_whole
 
 _SUBJECT = "Cannot simulate"
 _SOLVER = "appsi_highs"
@@ -143,9 +143,11 @@ def simulate(
     [{'row': 3, 'policy': 'mean', 'stock0': 0.0}]
     """
     two_stage = TwoStageModel(model)
-    pairs = _read_carry(two_stage, carry)
-    _check_linear(two_stage)
-    table = _read_rows(two_stage, policies, data, pairs, warmup, refit)
+    problems = Problems(_SUBJECT)
+    pairs = _read_carry(problems, two_stage, carry)
+    _check_linear(problems, two_stage)
+    _check_policies(problems, policies, warmup, refit)
+    table = _read_rows(problems, two_stage, data, pairs, warmup)
     rows = range(warmup, len(table))
     records: list[dict[str, Any]] = []
     with progress_bar("simulate", len(rows) * len(policies), "rows", progress) as bar:
@@ -221,14 +223,15 @@ def _within_domain(param: Any, number: float, row: int) -> float:
     lower, upper = -np.inf if low is None else low, np.inf if high is None else high
     if _ROUNDING * (1 + abs(number)) < max(lower - number, number - upper):
         found = f"after row {row}, '{param.name}' is {number:g}, outside its domain"
-        remedy = "bound the Var or Expression that it takes its value from"
+        remedy = "bound the Var or Expression that gives its value"
         raise DataError(_SUBJECT, [f"{found} {domain.name}; {remedy}"])
     return float(np.clip(number, lower, upper))
 
 
-def _read_carry(two_stage: TwoStageModel, carry: Any) -> dict[str, Any]:
-    """Return the component that each carried Param takes its next value from."""
-    problems = Problems(_SUBJECT)
+def _read_carry(
+    problems: Problems, two_stage: TwoStageModel, carry: Any
+) -> dict[str, Any]:
+    """Return the component that gives the next value of each carried Param."""
     known = {param.name for param in two_stage.known_params}
     found: dict[str, Any] = {}
     listed = list(carry.items()) if hasattr(carry, "items") else carry
@@ -253,18 +256,17 @@ def _read_carry(two_stage: TwoStageModel, carry: Any) -> dict[str, Any]:
             if start.name not in known:
                 problems.add(f"'{start.name}' is not annotated; add it to known_params")
             found[start.name] = ends[index]
-    problems.raise_any()
     return found
 
 
-def _check_linear(two_stage: TwoStageModel) -> None:
-    """Raise a DataError if the solver of the recourse cannot take the objective."""
+def _check_linear(problems: Problems, two_stage: TwoStageModel) -> None:
+    """Record a problem unless the objective is linear, as the solver requires."""
     cost = two_stage.first_stage_cost + two_stage.recourse_cost
     degree = 0 if is_numeric_data(cost) else cost.polynomial_degree()
     if degree not in (0, 1):
         found = f"the objective of '{two_stage.model.name}' is not linear"
         remedy = f"{_SOLVER}, which solves the recourse, needs a linear one"
-        raise DataError(_SUBJECT, [f"{found}; {remedy}"])
+        problems.add(f"{found}; {remedy}")
 
 
 def _is_pair(entry: Any) -> bool:
@@ -282,16 +284,8 @@ def _members(two_stage: TwoStageModel, component: Any) -> dict[Any, Any]:
     return {None: component}
 
 
-def _read_rows(
-    two_stage: TwoStageModel,
-    policies: Any,
-    data: Any,
-    pairs: Mapping[str, Any],
-    warmup: Any,
-    refit: Any,
-) -> pd.DataFrame:
-    """Return the rows with outcomes under Pyomo's names, or raise one DataError."""
-    problems = Problems(_SUBJECT)
+def _check_policies(problems: Problems, policies: Any, warmup: Any, refit: Any) -> None:
+    """Record what is wrong with the policies, and with when they are fitted."""
     if not isinstance(policies, Mapping) or not policies:
         problems.add(
             f"policies: {policies!r:.80} was given; give a dict from name to policy"
@@ -310,6 +304,16 @@ def _read_rows(
             )
     if refit is not None:
         problems.check_counts(refit=refit)
+
+
+def _read_rows(
+    problems: Problems,
+    two_stage: TwoStageModel,
+    data: Any,
+    pairs: Mapping[str, Any],
+    warmup: Any,
+) -> pd.DataFrame:
+    """Return the rows with outcomes under Pyomo's names, or raise all problems."""
     if not isinstance(data, pd.DataFrame):
         problems.add(f"data is a {type(data).__name__}; give a DataFrame")
         problems.raise_any()
@@ -322,9 +326,10 @@ def _read_rows(
     ]
     if missing := [name for name in needed if name not in table]:
         problems.add(f"data has no column for {shortlist(missing)}; add it")
-    if not (isinstance(warmup, int) and 0 <= warmup < len(table)):
+    if not (is_whole(warmup) and 0 <= warmup < len(table)):
         problems.add(
-            f"warmup is {warmup!r:.40}; give a whole number below {len(table)}, the rows"
+            f"warmup is {warmup!r:.40}; give a whole number below {len(table)}, the "
+            "number of rows"
         )
     problems.raise_any()
     params = [*two_stage.uncertain_params, *two_stage.known_params]

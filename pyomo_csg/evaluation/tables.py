@@ -278,7 +278,8 @@ def check_joinable(evaluations: Sequence[Evaluation]) -> None:
     if len(duplicates):
         trial, case, policy = duplicates[0]
         problems.add(
-            f"{len(duplicates)} costs occur twice, the first for '{policy}' in case "
+            f"{count_words(len(duplicates), 'cost occurs', 'costs occur')} twice, the first "
+            f"for '{policy}' in case "
             f"{case} of trial {trial}; give each evaluation another trial="
         )
     digests = pd.concat([one.reference["digest"] for one in evaluations])

@@ -225,9 +225,7 @@ def certify(
     for found in (costs, *baseline_costs.values()):
         _check_costs(found, cost_range)
     kinds: tuple[str, ...] = (PERFECT, NEIGHBORHOODS) if gaps else ()
-    if (
-        pairs.known.size
-    ):  # rows have programs of their own, so there are no neighborhoods
+    if pairs.known.size:  # each row has its own program: there are no neighborhoods
         kinds = kinds[:1]
     share = delta / (1 + 2 * len(baselines) + len(kinds))  # Bonferroni: one per bound
     return Certificate(

@@ -135,7 +135,7 @@ def estimate_gap(
     """Return the gap of a policy from the costs (n,) of its decisions on the pairs."""
     if size is None:
         size = min(_MAX_SIZE, max(2, len(pairs) // _GROUPS))
-    if pairs.known.size:  # rows have programs of their own, so there are no groups
+    if pairs.known.size:  # each row has its own program: there are no groups
         reference = PERFECT
     if reference == PERFECT:
         size = 1

@@ -272,7 +272,7 @@ def _make_mutable(create: Creator, name: str, uncertain_params: Any) -> Creator:
 
 
 def _component_names(given: Any) -> set[str]:
-    """Return the names of Params on their own Blocks: 'p' of 'b.p' and of 'p[1]'."""
+    """Return the local names of Params: 'p' of 'b.p' and of 'p[1]'."""
     whole = (re.sub(r"\[[^]]*\]", "", str(item)) for item in flatten(given))
     return {name.rpartition(".")[2] for name in whole}
 

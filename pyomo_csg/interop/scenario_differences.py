@@ -89,7 +89,7 @@ class SideBySide:
             )
         text = _text(other)
         if text is not None and text == self._texts[key]:
-            return None  # their coefficients, which take longer to compute, are then equal too
+            return None  # so the coefficients, which take longer to compute, are equal
         ours, theirs = _facts(part), _facts(other)
         for fact in {**ours, **theirs}:
             one, another = ours.get(fact, 0.0), theirs.get(fact, 0.0)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.stages.inputs import INFINITY
 from pyomo_csg.storage import explain_os_errors, readable_path
 
-INFINITE = 1e20  # HiGHS, Gurobi and CPLEX treat this and more as infinite
 _FIELDS = ((1, 3), (4, 12), (14, 22), (24, 36), (39, 47), (49, 61))
 _GAPS = (0, 3, 12, 13, 22, 23, 36, 37, 38, 47, 48)
 
@@ -44,7 +44,7 @@ class Record:
         number = parse_number(text)
         if number is None or math.isnan(number):
             raise self.error(f"'{text}' is not a number; correct it")
-        return math.copysign(math.inf, number) if abs(number) >= INFINITE else number
+        return math.copysign(math.inf, number) if abs(number) >= INFINITY else number
 
 
 def line_error(path: Path, line: int, section: str, found: str) -> DataError:

@@ -94,7 +94,7 @@ def write_smps(
         problems.add(f"section is {section!r:.80}; give 'scenarios' or 'blocks'")
     problems.raise_any()
     files = _files(path)
-    table = tabulate(two_stage, values)
+    table = _Tabulator(two_stage.copy()).table(values)
     written = (
         _core_lines(table),
         _time_lines(table),
@@ -242,13 +242,8 @@ class LinearTable:
         return self.bounds[names[0]][kind == "UP"]
 
 
-def tabulate(two_stage: TwoStageModel, scenarios: np.ndarray) -> LinearTable:
-    """Return the table of a model and scenarios (K, p); the model is not changed."""
-    return _Tabulator(two_stage.copy()).table(scenarios)
-
-
 class _Tabulator:
-    """Evaluates a copy of the model, whose Params it sets."""
+    """Makes the table of a model and scenarios; sets the model's Params."""
 
     def __init__(self, two_stage: TwoStageModel):
         self._two_stage = two_stage
@@ -264,6 +259,7 @@ class _Tabulator:
         self._rows: list[tuple[Any, list[tuple[str, str]]]] = []
 
     def table(self, scenarios: np.ndarray) -> LinearTable:
+        """Return the table for scenarios (K, p)."""
         two_stage = self._two_stage
         (name,) = _unique_names([two_stage.model.name])
         table = LinearTable(name, two_stage.sense < 0)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MAX_PROBLEMS = 10  # listed for one argument
 _WEIGHT_TOLERANCE = 1e-6  # of their sum: weights may be rounded; they are normalized
 _INTEGER_TOLERANCE = 1e-5  # solvers return integers to about 1e-6
-_INFINITY = 1e20  # HiGHS, Gurobi and CPLEX treat this and more as infinite
+INFINITY = 1e20  # HiGHS, Gurobi and CPLEX treat this and more as infinite
 _BAD_WEIGHTS = "The weights do not fit the scenarios"
 
 
@@ -250,7 +250,7 @@ def valid_interval(component: Any) -> tuple[float, float]:
         away if side is None else math.nextafter(side, away) if side in domain else side
         for away, side in sides
     )
-    return max(low, -_INFINITY), min(high, _INFINITY)
+    return max(low, -INFINITY), min(high, INFINITY)
 
 
 def _vector(
@@ -374,7 +374,7 @@ def _round_decisions(
     infinite, rejected = [], []
     for j, v in enumerate(two_stage.first_stage_variables):
         column = array[:, j]
-        finite = np.abs(column) < _INFINITY
+        finite = np.abs(column) < INFINITY
         rounded = target = column
         reason = ""
         if v.fixed and not is_single:
@@ -399,7 +399,7 @@ def _size_problem(x: float) -> str:
     """Return why solvers cannot use a number, or an empty text."""
     if not np.isfinite(x):
         return "; give a finite number"
-    if abs(x) >= _INFINITY:
+    if abs(x) >= INFINITY:
         return ", which solvers take as infinite; give it in a larger unit"
     return ""
 

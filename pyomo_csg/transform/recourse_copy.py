@@ -57,7 +57,7 @@ class RecourseRemoval:
             SOSConstraint: lambda sos: any(map(self._touches, sos.get_variables())),
             Block: self._is_left_empty,
             Disjunct: self._is_left_empty,
-            # A reformulation has replaced these; they only refer to what moves.
+            # A reformulation has replaced these; they refer to the recourse only.
             BooleanVar: lambda _: True,
             LogicalConstraint: lambda _: True,
             Disjunction: lambda _: True,
@@ -207,7 +207,7 @@ class RecoursePart:
         return substitute(self._two_stage.recourse_cost)
 
     def _named_expressions(self) -> Iterator[Any]:
-        """Yield those of active Blocks that refer only to parts of the program."""
+        """Yield recourse Expressions of active Blocks, without unknown variables."""
         known = {id(v) for v in self._two_stage.first_stage_variables}
         known.update(id(v) for v in self._two_stage.recourse_variables)
         for e in self._model.component_data_objects(Expression, active=True):

@@ -59,7 +59,7 @@ _DESCRIPTIONS = {
 
 
 def _data_options(transformation: str, *names: str) -> ConfigDict:
-    """Return the options of a transformation that take scenarios, outcomes and the like."""
+    """Return the options of a transformation for scenarios, outcomes and the like."""
     options = ConfigDict(transformation)
     for name in names:
         options.declare(name, ConfigValue(description=_DESCRIPTIONS[name]))

@@ -41,7 +41,7 @@ def test_ratios_are_over_a_named_policy_on_the_cases_that_both_have():
     ratios = evaluation.ratios("EV", ["median", "mean", 1.0])
     assert ratios.loc["EV"].tolist() == [1.0, 1.0, 1.0]
     assert ratios.loc["mine"].tolist() == pytest.approx([0.375 / 1.5] * 2 + [0.5 / 2])
-    with pytest.raises(csg.DataError, match="there are 'EV', 'mine'"):
+    with pytest.raises(csg.DataError, match="the policies are 'EV', 'mine'"):
         evaluation.ratios("SAA")
     with pytest.raises(csg.DataError, match="give 'median', 'mean', or a quantile"):
         evaluation.ratios("EV", ["mode"])
@@ -105,7 +105,7 @@ def test_only_some_policies_keep_the_reference():
     assert part.policies == ["c", "a"]
     assert part.wins().tolist() == [0.5, 0.5]
     assert part.gaps["a"].tolist() == [1, 2]
-    with pytest.raises(csg.DataError, match="'d' was given; there are 'c', 'a'"):
+    with pytest.raises(csg.DataError, match="'d' was given; the policies are 'c', 'a'"):
         part.only(["d"])
 
 
@@ -133,7 +133,7 @@ def test_joined_policies_of_one_trial_share_the_best_reference():
     "others, words",
     [
         ([], "none were given"),
-        ([make_evaluation({"a": [1.0]}, [1.0])] * 2, "there twice, the first of 'a'"),
+        ([make_evaluation({"a": [1.0]}, [1.0])] * 2, "occurs twice, the first for 'a'"),
         (
             [make_evaluation({"a": [1.0]}), make_evaluation({"b": [1.0]}, [1.0])],
             "some have a reference",

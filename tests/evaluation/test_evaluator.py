@@ -241,6 +241,7 @@ def test_all_that_is_wrong_is_said_at_once():
         ({}, newsvendor_cases(1), "give a dict from name to policy"),
         ([1], newsvendor_cases(1), "give a dict from name to policy"),
         (rules(), [], "cases: none were given"),
+        (rules(), 3, "cases: a int was given"),
         ({"a": Rule(None)}, newsvendor_cases(1), "model: no policy has one"),
     ],
 )

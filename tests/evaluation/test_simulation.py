@@ -256,3 +256,11 @@ def test_bad_arguments_are_refused_by_name(change, words):
     }
     with pytest.raises(csg.DataError, match=words):
         csg.simulate(**{**given, **change}, progress=False)
+
+
+def test_all_bad_arguments_are_refused_together():
+    bad = {"policies": {}, "data": 3, "carry": None, "refit": 0}
+    with pytest.raises(csg.DataError) as refused:
+        csg.simulate(model=shop(), **bad, progress=False)
+    starts = [problem.split(" ")[0] for problem in refused.value.problems]
+    assert starts == ["carry", "policies:", "refit", "data"]

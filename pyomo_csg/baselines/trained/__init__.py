@@ -1,1 +1,1 @@
-"""Baselines that train a model of their own."""
+"""Baselines that train a network, a forest or a map."""

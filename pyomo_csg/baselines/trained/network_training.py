@@ -150,7 +150,7 @@ class Sampler:
             np.repeat(ys, count, axis=0),
             drawn.reshape(len(rows) * count, -1),
             on_error="record",
-            check_first_stage=False,  # the network also learns what leaves it
+            check_first_stage=False,  # the network also learns from infeasible ones
             progress=progress,
         )
         means = costs.reshape(len(rows), count).mean(axis=1)

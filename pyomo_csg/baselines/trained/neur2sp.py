@@ -146,7 +146,7 @@ class RecourseNet(nn.Module):
         return self.cost_center + self.cost_spread * self.outputs(units)[..., 0]
 
     def layer(self) -> ReluLayer:
-        """Return the layer for the decision, in the decision's own units."""
+        """Return the layer for the decision, in the units of the decision."""
         weights, outputs, bias = (
             part.detach().numpy()
             for part in (self.inputs.weight, self.outputs.weight[0], self.outputs.bias)

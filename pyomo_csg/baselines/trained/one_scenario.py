@@ -250,7 +250,7 @@ class LandscapeSurrogate(Baseline):
     scenario and no MMD:
 
     ============================================  =====================================
-    theirs                                        here
+    in the paper                                  here
     ============================================  =====================================
     target mapping c_theta, from y to c           the Task-Net, from x to one scenario
     landscape surrogate M(c, z)                   the Loss-Net, of scenario and outcome

@@ -24,7 +24,7 @@ from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.validation import Problems
 
 _MAX_BASES = 1_500  # of Opt-Search's dual, whose bases are large
-_ZERO = 1e-8  # values of linear programs below it count as 0
+_ZERO = 1e-8  # smaller values of linear programs are 0 up to rounding
 
 
 @dataclass(frozen=True, eq=False)
