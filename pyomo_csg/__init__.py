@@ -70,8 +70,6 @@ __all__ = [
 
 # Imported on first use: torch and scikit-learn take seconds.
 _LATER = {
-    "baselines": "baselines",
-    "guarantees": "guarantees",
     "Case": "evaluation",
     "Decision": "decisions.decision",
     "DecisionLayer": "learn.torch_layers",
@@ -84,15 +82,17 @@ _LATER = {
     "Policy": "policy.policy",
     "Reduction": "reduction",
     "ScenarioGenerator": "policy.estimator",
+    "Simulation": "evaluation",
     "Solution": "solve",
     "TaskLoss": "learn.torch_layers",
+    "baselines": "baselines",
     "evaluate": "evaluation",
-    "Simulation": "evaluation",
-    "simulate": "evaluation",
     "fit": "policy.fit",
+    "guarantees": "guarantees",
     "load": "policy.policy_file",
     "plan": "policy.fit",
     "reduce": "reduction",
+    "simulate": "evaluation",
 }
 
 

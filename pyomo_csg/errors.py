@@ -10,7 +10,20 @@ from pyomo.common.errors import PyomoException
 
 
 class CsgError(PyomoException):
-    """Base of every error that pyomo_csg raises."""
+    """Base of every error that pyomo_csg raises.
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> m = newsvendor.build()
+    >>> try:
+    ...     csg.annotate(m, first_stage_variables="ordr", uncertain_params="demand")
+    ... except csg.CsgError as error:
+    ...     print(error)
+    Cannot annotate 'newsvendor':
+      - first_stage_variables: the model has no component 'ordr'; did you mean order?
+    """
 
 
 class ProblemsError(CsgError):
@@ -60,6 +73,18 @@ class SolveError(CsgError):
         ``'infeasible'``, ``'unbounded'``, ``'time limit'``, ...
     detail : str
         More about the cause; often empty.
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> m = newsvendor.build()
+    >>> m.sold.setlb(100)
+    >>> try:
+    ...     csg.Oracle(m).solve([[10.0], [14.0]])
+    ... except csg.SolveError as error:
+    ...     error.case, error.status
+    (0, 'infeasible')
     """
 
     def __init__(

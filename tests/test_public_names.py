@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import pyomo_csg as csg
-from models import newsvendor
+from models import farmer, newsvendor
 
 
 def test_dir_lists_the_public_names_only():
@@ -46,7 +46,7 @@ def policy():
     return csg.baselines.SampleAverage(newsvendor.build(), pairs)
 
 
-def results(policy):
+def results(policy, folder):
     of, pairs = csg.guarantees, newsvendor.sample(60, seed=2)
     yield policy.two_stage, "<TwoStageModel 'newsvendor'>"
     yield policy, "<SampleAverage for 'newsvendor': SAA, from 60 pairs>"
@@ -57,10 +57,13 @@ def results(policy):
     yield of.ambiguity(policy, pairs), "on 0% of 60 pairs>"
     table = pd.DataFrame({"row": [0, 0, 1, 1], "policy": ["a", "b"] * 2})
     yield csg.Simulation(table, ()), "<Simulation of 2 policies over 2 rows>"
+    m, scenarios = farmer.build(), farmer.scenarios(3)
+    csg.write_smps(m, scenarios, None, folder / "farmer")
+    yield csg.read_smps(folder / "farmer"), "<SmpsProblem 'farmer': 3 scenarios>"
 
 
-def test_results_are_shown_in_one_line(policy):
-    for found, shown in results(policy):
+def test_results_are_shown_in_one_line(policy, tmp_path):
+    for found, shown in results(policy, tmp_path):
         assert shown in repr(found) and "\n" not in repr(found)
 
 

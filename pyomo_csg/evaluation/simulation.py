@@ -13,6 +13,7 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.expr.numvalue import is_numeric_data
 
 from pyomo_csg.errors import DataError, SolveError, shortlist
+from pyomo_csg.evaluation.tables import count_words
 from pyomo_csg.learn.tables.column_names import match_columns
 from pyomo_csg.plotting import new_figure
 from pyomo_csg.progress_bars import progress_bar
@@ -43,8 +44,9 @@ class Simulation:
     states: tuple[str, ...]
 
     def __repr__(self) -> str:
-        policies, rows = self.table["policy"].nunique(), self.table["row"].nunique()
-        return f"<Simulation of {policies} policies over {rows} rows>"
+        policies = count_words(self.table["policy"].nunique(), "policy", "policies")
+        rows = count_words(self.table["row"].nunique(), "row", "rows")
+        return f"<Simulation of {policies} over {rows}>"
 
     def __str__(self) -> str:
         costs = self.table.groupby("policy", sort=False)["cost"]
@@ -139,6 +141,8 @@ def simulate(
     >>> mean = lambda past: csg.baselines.ExpectedValue(m, past, known={"stock0": (0, 5)})
     >>> found = csg.simulate({"mean": mean}, m, days, {"stock0": m.stock}, warmup=3,
     ...                      progress=False)
+    >>> found
+    <Simulation of 1 policy over 1 row>
     >>> found.table[["row", "policy", "stock0"]].to_dict("records")
     [{'row': 3, 'policy': 'mean', 'stock0': 0.0}]
     """

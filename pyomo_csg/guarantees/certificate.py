@@ -210,6 +210,8 @@ def certify(
     ...     newsvendor.build(), history, scenarios=3, method="mmd", progress=False
     ... )
     >>> found = certify(policy, newsvendor.sample(200, seed=2), history=history)
+    >>> found
+    <Certificate for 'newsvendor': the policy costs ..., with 95 % confidence>
     >>> found.cost.mean < found.cost.upper, sorted(found.advantages)
     (True, ['deciding on the forecast', 'one decision for all contexts'])
     """

@@ -122,6 +122,8 @@ def values(
     ...     newsvendor.build(), history, scenarios=2, method="mmd", progress=False
     ... )
     >>> found = values(policy, newsvendor.sample(20, seed=2), history=history)
+    >>> found
+    <Values over 20 contexts: VSS ..., EVPI ...>
     >>> found.table.shape, found.known, found.evpi > 0
     ((20, 7), False, True)
     """

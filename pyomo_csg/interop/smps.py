@@ -6,7 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ PathLike = str | os.PathLike[str]
 _PARAMS = ("rhs", "matrix", "cost", "lower", "upper")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SmpsProblem:
     """A two-stage problem that :func:`read_smps` has read.
 
@@ -57,8 +57,13 @@ class SmpsProblem:
     name: str
     model: BlockData
     files: tuple[Path, Path, Path]
-    _groups: list[Group] = field(repr=False)
-    _size: int = field(repr=False)
+    _groups: list[Group]
+    _size: int
+
+    def __repr__(self) -> str:
+        count = self.scenario_count
+        shown = "continuous" if count is None else f"{_readable(count)} scenarios"
+        return f"<SmpsProblem '{self.name}': {shown}>"
 
     @property
     def scenario_count(self) -> int | None:
@@ -95,10 +100,8 @@ class SmpsProblem:
         if count is None:
             problems.add("a distribution is continuous; call sample(n, seed) instead")
         elif count > limit:
-            # Exact up to what can be read: integers of many digits are long.
-            size = f"{count:,}" if count < 10**15 else f"about {_two_digits(count)}"
             problems.add(
-                f"there are {size}, more than limit={limit:,}; call sample(n, seed) "
+                f"there are {_readable(count)}, more than limit={limit:,}; call sample(n, seed) "
                 "instead, or raise the limit"
             )
         problems.raise_any()
@@ -191,6 +194,8 @@ def read_smps(
     >>> stem = os.path.join(tempfile.mkdtemp(), 'farmer')
     >>> files = csg.write_smps(farmer.build(), farmer.scenarios(3), None, stem)
     >>> problem = csg.read_smps(stem)
+    >>> problem
+    <SmpsProblem 'farmer': 3 scenarios>
     >>> values, weights = problem.scenarios()
     >>> round(csg.Oracle(problem.model).solve(values, weights).value)
     -108390
@@ -251,10 +256,12 @@ def _beside(stem: Path, given: Path, kind: str, endings: Sequence[str]) -> Path:
     raise DataError(f"'{given}' cannot be read", [found])
 
 
-def _two_digits(count: int) -> str:
-    """Return a large integer as 1.2e70; float overflows beyond 1e308."""
-    digits = str(count)
-    return f"{digits[0]}.{digits[1]}e{len(digits) - 1}"
+def _readable(count: int) -> str:
+    """Return an integer with all digits, or as 'about 1.2e70' if it has many."""
+    digits = str(count)  # float overflows beyond 1e308
+    if len(digits) <= 15:
+        return f"{count:,}"
+    return f"about {digits[0]}.{digits[1]}e{len(digits) - 1}"
 
 
 def build_model(core: Core, periods: Periods, stoch: Stoch) -> pyo.ConcreteModel:

@@ -166,6 +166,8 @@ def reduce(
     >>> from models import newsvendor
     >>> demands = np.random.default_rng(0).gamma(2.0, 10.0, (500, 1))
     >>> found = csg.reduce(newsvendor.build(price=2.0), demands, scenarios=2)
+    >>> found
+    <Reduction of 500 outcomes to 2 scenarios by 'problem': gap ...%>
     >>> found.scenarios.shape, found.weights.shape, found.solved
     ((2, 1), (2,), True)
     >>> found.gap < 0.001 < found.gaps["kmeans"]

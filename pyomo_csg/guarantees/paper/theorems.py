@@ -157,6 +157,22 @@ def mmd_bound(
     The standardization of contexts and outcomes counts as fixed, although it was computed
     from the data. Lemma 1's bound 2 U of the loss is also the width of its range: from 0
     to 2 U for the energy kernel, from -U to U for the others.
+
+    Examples
+    --------
+    >>> import pyomo_csg as csg
+    >>> from models import newsvendor
+    >>> pairs = newsvendor.sample(60, seed=1)
+    >>> policy = csg.fit(
+    ...     newsvendor.build(), pairs, scenarios=2, method="mmd", progress=False,
+    ...     network=csg.Linear(0.8),
+    ... )
+    >>> bound = csg.guarantees.mmd_bound(policy, pairs, support=(13.5, 16.5))
+    >>> [term.name for term in bound.terms]
+    ['mean MMD loss', 'complexity', 'confidence']
+    >>> bound = csg.guarantees.task_bound(policy, pairs, support=(13.5, 16.5))
+    >>> [term.name for term in bound.terms]
+    ['mean task loss', 'complexity', 'confidence']
     """
     setting = _LinearSetting(policy, data, support, radius, delta)
     kernel, unit = _fitted_kernel(policy)
@@ -198,6 +214,10 @@ def task_bound(
     ModelError
         If the model is not linear with uncertain right-hand sides only, or an assumption
         of the paper does not hold.
+
+    Examples
+    --------
+    See :func:`mmd_bound`.
     """
     setting = _LinearSetting(policy, data, support, radius, delta)
     constants = setting.constants
