@@ -325,9 +325,7 @@ class Evaluation:
         -------
         matplotlib Axes
         """
-        if not self.has_reference:
-            return tables.plot_costs(self.costs, self._case_counts, path, ax)
-        return tables.plot_gaps(self.gaps, self._case_counts, path, ax, floor)
+        return tables.plot_distributions(self, path, ax, floor)
 
     def to_markdown(self, path: Path | None = None) -> str:
         """Return the table and its remarks in Markdown, and write it if there is a path."""

@@ -297,45 +297,17 @@ _STYLES = ("-", "--", ":", "-.")
 _COLORS = 10  # of matplotlib's cycle, before the line style changes
 
 
-def plot_gaps(
-    gaps: pd.DataFrame,
-    counts: pd.Series,
-    path: str | os.PathLike[str] | None,
-    ax: Any,
-    floor: float,
+def plot_distributions(
+    evaluation: Evaluation, path: str | os.PathLike[str] | None, ax: Any, floor: float
 ) -> Axes:
-    """Plot the distribution of each policy's gaps, on a logarithmic scale.
+    """Plot the distribution of each policy's gaps on a logarithmic scale, or of its costs.
 
-    ``counts`` has the number of cases of each policy. Cases without a gap keep its curve
-    below 1.
+    Cases without a gap or cost keep the curve of a policy below 1.
     """
-    problems = Problems("Cannot draw")
-    problems.check_positive(floor=floor)
-    problems.raise_any()
-    low = int((gaps <= floor).to_numpy().sum())
-    label = r"$\log_{10}$ of the optimality gap"
-    if low:
-        label += f" ({low} gaps of at most {floor:g} shown at {floor:g})"
-    return _plot(np.log10(gaps.clip(lower=floor)), label, counts, path, ax)
-
-
-def plot_costs(
-    costs: pd.DataFrame,
-    counts: pd.Series,
-    path: str | os.PathLike[str] | None,
-    ax: Any,
-) -> Axes:
-    """Plot the distribution of each policy's costs."""
-    return _plot(costs, "cost", counts, path, ax)
-
-
-def _plot(
-    values: pd.DataFrame,
-    label: str,
-    counts: pd.Series,
-    path: str | os.PathLike[str] | None,
-    ax: Any,
-) -> Axes:
+    counts = evaluation.records.groupby("policy").size()
+    values, label = evaluation.costs, "cost"
+    if evaluation.has_reference:
+        values, label = _log_gaps(evaluation.gaps, floor)
     ax = axes_or_new(ax, lambda: new_figure(6.4, 4.2).add_subplot())
     for number, policy in enumerate(values.columns):
         found = np.sort(values[policy].dropna().to_numpy())
@@ -351,3 +323,15 @@ def _plot(
     if path is not None:
         save_figure(ax.figure, path, dpi=150)
     return ax
+
+
+def _log_gaps(gaps: pd.DataFrame, floor: float) -> tuple[pd.DataFrame, str]:
+    """Return logarithms of gaps, those below the floor raised to it, and their label."""
+    problems = Problems("Cannot draw")
+    problems.check_positive(floor=floor)
+    problems.raise_any()
+    low = int((gaps <= floor).to_numpy().sum())
+    label = r"$\log_{10}$ of the optimality gap"
+    if low:
+        label += f" ({low} gaps of at most {floor:g} shown at {floor:g})"
+    return np.log10(gaps.clip(lower=floor)), label
