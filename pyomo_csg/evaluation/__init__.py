@@ -1,4 +1,4 @@
-"""Evaluation of policies: costs of their decisions, and gaps to the best known cost."""
+"""Evaluation of policies: costs of their decisions on the same cases, or row by row."""
 
 from pyomo_csg.evaluation.cases import Case
 from pyomo_csg.evaluation.evaluation import Evaluation
