@@ -217,6 +217,7 @@ class Neur2SP(Baseline):
     """
 
     name = "Neur2SP"
+    takes_known = False  # the network has learned the recourse of one program
 
     def __init__(
         self,
@@ -251,8 +252,6 @@ class Neur2SP(Baseline):
             samples = sampler.draw(labels, outcomes, progress)
             self.network = self._train(samples, hidden, epochs, progress)
         self._program = embed(self.two_stage, self.network.layer(), *bounds)
-
-    takes_known = False  # the network has learned the recourse of one program
 
     @cached_property
     def embedded(self) -> Oracle:

@@ -177,7 +177,6 @@ class SupportProbabilities(Baseline):
     """
 
     name = "probabilities on a support"
-
     takes_known = False  # decisions are shared between contexts
 
     def __init__(
