@@ -24,7 +24,7 @@ import numpy as np
 from pyomo_csg.errors import SolveError
 from pyomo_csg.locks import fork_count, process_wide_lock
 from pyomo_csg.progress_bars import progress_bar
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import (
     DEADLINE_PASSED,
     FOREVER,
@@ -156,31 +156,15 @@ def work(
         try:
             match task:
                 case SolveTask():
-                    result = engine.solve(
-                        task.scenarios, task.weights, task.keys, task.gradient
-                    )
+                    result = engine.solve(task)
                 case LossTask():
-                    result = engine.losses(
-                        task.scenarios,
-                        task.weights,
-                        task.outcomes,
-                        task.keys,
-                        task.kind,
-                    )
+                    result = engine.losses(task)
                 case CostTask():
-                    result = engine.costs(task.decisions, task.outcomes)
+                    result = engine.costs(task)
                 case GradientTask():
-                    result = engine.gradients(
-                        task.scenarios,
-                        task.weights,
-                        task.outcomes,
-                        task.outcome_weights,
-                        task.keys,
-                    )
+                    result = engine.gradients(task)
                 case DecisionTask():
-                    result = engine.decision_gradients(
-                        task.scenarios, task.weights, task.slopes, task.keys
-                    )
+                    result = engine.decision_gradients(task)
         except BaseException:  # its solvers may have been stopped halfway
             _thread.__dict__.get("engines", {}).pop(recipe.name, None)
             raise

@@ -208,8 +208,16 @@ class Task(Cases, Generic[R]):
     label: ClassVar[str]
 
     def empty_result(self, width: int) -> R:
-        """Return a result of NaN, for decisions of this width."""
+        """Return a result without answers, all NaN, for decisions of this width."""
         raise NotImplementedError
+
+    def no_case(self) -> np.ndarray:
+        """Return False for each case: nothing is proven of it."""
+        return np.zeros(len(self), bool)
+
+    def no_number(self, *shape: int) -> np.ndarray:
+        """Return NaN for each case, (n, *shape)."""
+        return np.full((len(self), *shape), np.nan)
 
 
 @dataclass(frozen=True)
@@ -223,12 +231,11 @@ class SolveTask(Task["SolveResult"]):
     gradient: bool = False
 
     def empty_result(self, width: int) -> SolveResult:
-        """Return a result without answers."""
-        values, bounds = np.full((2, len(self)), np.nan)
-        result = SolveResult(np.full((len(self), width), np.nan), values, bounds)
+        values, bounds = self.no_number(), self.no_number()
+        result = SolveResult(self.no_number(width), values, bounds)
         if self.gradient:
             result.gradients = np.full(self.scenarios.shape, np.nan)
-            result.smooth = np.zeros(len(self), bool)
+            result.smooth = self.no_case()
         return result
 
 
@@ -244,8 +251,7 @@ class LossTask(Task["LossResult"]):
     kind: str = "optimistic"
 
     def empty_result(self, width: int) -> LossResult:
-        """Return a result without answers."""
-        return LossResult(np.full(len(self), np.nan), np.zeros(len(self), bool))
+        return LossResult(self.no_number(), self.no_case())
 
 
 @dataclass(frozen=True)
@@ -257,8 +263,7 @@ class CostTask(Task["CostResult"]):
     outcomes: np.ndarray
 
     def empty_result(self, width: int) -> CostResult:
-        """Return a result without answers."""
-        return CostResult(np.full(len(self), np.nan))
+        return CostResult(self.no_number())
 
 
 @dataclass(frozen=True)
@@ -273,12 +278,8 @@ class GradientTask(Task["GradientResult"]):
     keys: np.ndarray | None = None
 
     def empty_result(self, width: int) -> GradientResult:
-        """Return a result without answers."""
-        return GradientResult(
-            np.full(len(self), np.nan),
-            np.full(self.scenarios.shape, np.nan),
-            np.zeros(len(self), bool),
-        )
+        gradients = np.full(self.scenarios.shape, np.nan)
+        return GradientResult(self.no_number(), gradients, self.no_case())
 
 
 @dataclass(frozen=True)
@@ -295,14 +296,10 @@ class DecisionTask(Task["DecisionResult"]):
     keys: np.ndarray | None = None
 
     def empty_result(self, width: int) -> DecisionResult:
-        """Return a result without answers."""
-        n, *shape = self.scenarios.shape
-        shape = shape if self.slopes is not None else [width, *shape]
-        return DecisionResult(
-            np.full((n, width), np.nan),
-            np.full((n, *shape), np.nan),
-            np.zeros(n, bool),
-        )
+        shape = self.scenarios.shape[1:]
+        shape = shape if self.slopes is not None else (width, *shape)
+        derivatives = self.no_number(*shape)
+        return DecisionResult(self.no_number(width), derivatives, self.no_case())
 
 
 @dataclass(kw_only=True)
@@ -389,46 +386,20 @@ class Engine(Protocol):
     def stop_at(self, end: float) -> None:
         """Solve nothing after this value of ``time.monotonic()``, until it is set anew."""
 
-    def solve(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        keys: np.ndarray | None = None,
-        gradient: bool = False,
-    ) -> SolveResult:
-        """Solve zeta-SAA; a case starts from the last basis of its key (n,), if any."""
+    def solve(self, task: SolveTask) -> SolveResult:
+        """Solve zeta-SAA; a case starts from the last basis of its key, if any."""
 
-    def losses(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        outcomes: np.ndarray,
-        keys: np.ndarray | None = None,
-        kind: str = "optimistic",
-    ) -> LossResult:
-        """Return losses; ``kind`` is as in :meth:`pyomo_csg.Oracle.loss`."""
+    def losses(self, task: LossTask) -> LossResult:
+        """Return losses; kinds are those of :meth:`pyomo_csg.Oracle.loss`."""
 
-    def costs(self, decisions: np.ndarray, outcomes: np.ndarray) -> CostResult:
+    def costs(self, task: CostTask) -> CostResult:
         """Return h(y) + Q(y, omega)."""
 
-    def gradients(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        outcomes: np.ndarray,
-        outcome_weights: np.ndarray,
-        keys: np.ndarray | None = None,
-    ) -> GradientResult:
+    def gradients(self, task: GradientTask) -> GradientResult:
         """Return mean losses over the outcomes of each case, and their gradients."""
 
-    def decision_gradients(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        slopes: np.ndarray | None = None,
-        keys: np.ndarray | None = None,
-    ) -> DecisionResult:
-        """Return decisions and their derivatives, as in :class:`DecisionTask`."""
+    def decision_gradients(self, task: DecisionTask) -> DecisionResult:
+        """Return decisions and their derivatives, integer variables held."""
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import first_stage_data
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import SolverTrouble, Troubles
 from pyomo_csg.stages import TwoStageModel
 

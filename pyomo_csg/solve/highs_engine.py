@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Blocks, evaluate
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import (
     CostResult,
+    CostTask,
     DecisionResult,
+    DecisionTask,
     Found,
     GradientResult,
+    GradientTask,
     LossResult,
+    LossTask,
+    R,
     ScenarioSolver,
     SolveContext,
-    Solved,
     SolveResult,
     SolverTrouble,
+    SolveTask,
     Stats,
+    Task,
     Troubles,
     bad_cases,
 )
@@ -81,47 +88,38 @@ class HighsEngine:
         """Solve nothing after ``end``, as in :meth:`Engine.stop_at`."""
         self._context.deadline.set_end(end)
 
-    def solve(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        keys: np.ndarray | None = None,
-        gradient: bool = False,
-    ) -> SolveResult:
+    def solve(self, task: SolveTask) -> SolveResult:
         """Solve zeta-SAA, as in :meth:`Engine.solve`."""
-        keys = np.arange(len(weights)) if keys is None else keys
-        blocks = evaluate(self._compiled, scenarios)
+        task, blocks = _with_keys(task), evaluate(self._compiled, task.scenarios)
         if (bad := blocks.unusable()).any():
-            nothing = Solved.empty(len(bad), len(self._compiled.first))
-            result = SolveResult(nothing.decisions, nothing.values, nothing.bounds)
-            if gradient:
-                result.gradients = np.full(scenarios.shape, np.nan)
-                result.smooth = np.zeros(len(bad), bool)
-            if len(good := np.flatnonzero(~bad)):
-                found = self.solve(scenarios[good], weights[good], keys[good], gradient)
-                result.put_many(good, found)
-            result.troubles.update(bad_cases(bad))
-            return result
-        solver = self._solver(weights.shape[1])
-        solved = solver.solve_many(blocks, weights, keys, certify=False)
+            return self._solve_usable(task, bad, self.solve)
+        assert task.keys is not None
+        solver = self._solver(task.weights.shape[1])
+        solved = solver.solve_many(blocks, task.weights, task.keys, certify=False)
         result = SolveResult(
             solved.decisions, solved.values, solved.bounds, troubles=solved.troubles
         )
-        if gradient:
-            self._add_gradients(result, scenarios, blocks, weights)
+        if task.gradient:
+            self._add_gradients(result, task, blocks)
+        return result
+
+    def _solve_usable(
+        self, task: Task[R], bad: np.ndarray, solve: Callable[[Any], R]
+    ) -> R:
+        """Solve only the cases whose data is finite; the others get a trouble."""
+        result = task.empty_result(len(self._compiled.first))
+        if len(good := np.flatnonzero(~bad)):
+            result.put_many(good, solve(task.take(good)))
+        result.troubles.update(bad_cases(bad))
         return result
 
     def _add_gradients(
-        self,
-        result: SolveResult,
-        scenarios: np.ndarray,
-        blocks: Blocks,
-        weights: np.ndarray,
+        self, result: SolveResult, task: SolveTask, blocks: Blocks
     ) -> None:
         """Add the gradients of the values, with integer variables held."""
-        gradients = np.full(scenarios.shape, np.nan)
-        smooth = np.zeros(len(weights), bool)
-        for i, zeta in enumerate(scenarios):
+        gradients = np.full(task.scenarios.shape, np.nan)
+        smooth, weights = task.no_case(), task.weights
+        for i, zeta in enumerate(task.scenarios):
             if i in result.troubles:
                 continue
             try:
@@ -169,37 +167,27 @@ class HighsEngine:
         relaxed = self._relaxation(scenarios.shape[1])
         found = relaxed.solve_many(blocks[good], weights[good], good, certify=False)
         made = found.decisions[np.isfinite(found.decisions).all(axis=1)]
-        self.costs(
-            np.repeat(made, len(outcomes), axis=0), np.tile(outcomes, (len(made), 1))
+        pairs = (
+            np.repeat(made, len(outcomes), axis=0),
+            np.tile(outcomes, (len(made), 1)),
         )
+        self._recourse.costs(*pairs)
         return self._recourse.known
 
-    def losses(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        outcomes: np.ndarray,
-        keys: np.ndarray | None = None,
-        kind: str = "optimistic",
-    ) -> LossResult:
+    def losses(self, task: LossTask) -> LossResult:
         """Return losses, and whether the duals prove that decisions are unique."""
-        keys = np.arange(len(weights)) if keys is None else keys
-        blocks = evaluate(self._compiled, scenarios)
+        task, blocks = _with_keys(task), evaluate(self._compiled, task.scenarios)
+        weights, outcomes, kind = task.weights, task.outcomes, task.kind
         solver, searches = self._solver(weights.shape[1]), kind != "recourse"
         if searches and not isinstance(solver, LinearSolver):
             losses, troubles = self._search(solver, blocks, weights, outcomes, kind)
-            return LossResult(losses, np.zeros(len(losses), bool), troubles=troubles)
-        losses = np.full(len(scenarios), np.nan)
+            return LossResult(losses, task.no_case(), troubles=troubles)
         if (bad := blocks.unusable()).any():
-            result = LossResult(losses, np.zeros(len(bad), bool))
-            if len(good := np.flatnonzero(~bad)):
-                cases = scenarios[good], weights[good], outcomes[good], keys[good]
-                result.put_many(good, self.losses(*cases, kind))
-            result.troubles.update(bad_cases(bad))
-            return result
-        found = solver.solve_many(blocks, weights, keys)
-        unique, troubles = found.unique, found.troubles
-        solved = np.ones(len(scenarios), bool)
+            return self._solve_usable(task, bad, self.losses)
+        assert task.keys is not None
+        found = solver.solve_many(blocks, weights, task.keys)
+        losses, unique, troubles = task.no_number(), found.unique, found.troubles
+        solved = np.ones(len(losses), bool)
         solved[list(troubles)] = False
         direct = np.flatnonzero(solved & unique if searches else solved)
         losses[direct], failed = self._recourse.costs(
@@ -289,148 +277,144 @@ class HighsEngine:
         self.stats.certified += not failed
         return float(costs[0])
 
-    def costs(self, decisions: np.ndarray, outcomes: np.ndarray) -> CostResult:
+    def costs(self, task: CostTask) -> CostResult:
         """Return h(y) + Q(y, omega)."""
-        costs, troubles = self._recourse.costs(decisions, outcomes)
+        costs, troubles = self._recourse.costs(task.decisions, task.outcomes)
         return CostResult(costs, troubles=troubles)
 
-    def gradients(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        outcomes: np.ndarray,
-        outcome_weights: np.ndarray,
-        keys: np.ndarray | None = None,
-    ) -> GradientResult:
+    def gradients(self, task: GradientTask) -> GradientResult:
         """Return mean losses over the outcomes of each case, and their gradients."""
-        n, count = outcomes.shape[:2]
-        blocks = evaluate(self._compiled, scenarios)
-        optima, is_smooth, troubles = self._optima(blocks, weights, keys)
-        cases = np.array([i for i in range(n) if i not in troubles], dtype=int)
-        losses, gradients = np.full(n, np.nan), np.full(scenarios.shape, np.nan)
-        if not len(cases):
-            return GradientResult(losses, gradients, is_smooth, troubles=troubles)
-        if len(cases) < n:
-            optima, blocks = optima.select(cases), blocks[cases]
-        decisions = optima.x[:, : len(self._compiled.first)]
+        result, count = task.empty_result(0), task.outcomes.shape[1]
+        found = self._optima(task, result)
+        if found is None:
+            return result
+        cases, decisions = found.cases, found.optima.x[:, : len(self._compiled.first)]
         costs, slopes, smooth, failed = self._recourse.gradients(
             np.repeat(decisions, count, axis=0),
-            outcomes[cases].reshape(-1, outcomes.shape[-1]),
-            np.repeat(is_smooth[cases], count),
+            task.outcomes[cases].reshape(-1, task.outcomes.shape[-1]),
+            np.repeat(result.smooth[cases], count),
         )
-        share = outcome_weights[cases].reshape(-1)
+        share = task.outcome_weights[cases].reshape(-1)
         for place, trouble in failed.items():
             if share[place] > 0:
-                troubles[int(cases[place // count])] = trouble
+                result.troubles[int(cases[place // count])] = trouble
         unneeded = share == 0
         costs[unneeded], slopes[unneeded], smooth[unneeded] = 0.0, 0.0, True
         shape = (len(cases), count, decisions.shape[1])
         mean = (share[:, None] * slopes).reshape(shape).sum(axis=1)
+        losses, gradients = result.losses, result.gradients
         losses[cases] = (share * costs).reshape(len(cases), count).sum(axis=1)
-        gradients[cases] = self._pull_back(optima, blocks, scenarios[cases], mean)
-        is_smooth[cases] &= smooth.reshape(len(cases), count).all(axis=1)
+        gradients[cases] = self._pull_back(found, task.scenarios[cases], mean)
+        result.smooth[cases] &= smooth.reshape(len(cases), count).all(axis=1)
         gradients[np.isnan(losses)] = np.nan
-        is_smooth &= ~np.isnan(losses)
-        return GradientResult(losses, gradients, is_smooth, troubles=troubles)
+        result.smooth &= ~np.isnan(losses)
+        return result
 
-    def decision_gradients(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        slopes: np.ndarray | None = None,
-        keys: np.ndarray | None = None,
-    ) -> DecisionResult:
+    def decision_gradients(self, task: DecisionTask) -> DecisionResult:
         """Return decisions and their derivatives, with integer variables held."""
-        n, first = len(weights), self._compiled.first
-        blocks = evaluate(self._compiled, scenarios)
-        optima, is_smooth, troubles = self._optima(blocks, weights, keys)
-        cases = np.array([i for i in range(n) if i not in troubles], dtype=int)
-        decisions = np.full((n, len(first)), np.nan)
+        first, slopes = self._compiled.first, task.slopes
+        result = task.empty_result(len(first))
+        found = self._optima(task, result)
+        if found is None:
+            return result
+        cases = found.cases
+        scenarios, shape = task.scenarios[cases], (len(cases), len(first))
+        bounds = first.bounds(scenarios[:, 0])
+        result.decisions[cases] = np.clip(found.optima.x[:, : len(first)], *bounds)
         units = np.eye(len(first))[:, None] if slopes is None else slopes[None, cases]
-        shape = (n, len(units), *scenarios.shape[1:])
-        derivatives = np.full(shape, np.nan)
-        if len(cases):
-            if len(cases) < n:
-                optima, blocks = optima.select(cases), blocks[cases]
-            bounds = first.bounds(scenarios[cases, 0])
-            decisions[cases] = np.clip(optima.x[:, : len(first)], *bounds)
-            for place, unit in enumerate(units):
-                each = np.broadcast_to(unit, (len(cases), len(first)))
-                each = np.where(first.integer, 0.0, each)
-                derivatives[cases, place] = self._pull_back(
-                    optima, blocks, scenarios[cases], each
-                )
-        if slopes is not None:
-            derivatives = derivatives[:, 0]
-        is_smooth[list(troubles)] = False
-        return DecisionResult(decisions, derivatives, is_smooth, troubles=troubles)
+        # A view, so that both kinds of derivatives have one axis for the units.
+        derivatives = result.derivatives.reshape(-1, len(units), *scenarios.shape[1:])
+        for place, unit in enumerate(units):
+            each = np.where(first.integer, 0.0, np.broadcast_to(unit, shape))
+            derivatives[cases, place] = self._pull_back(found, scenarios, each)
+        result.smooth[list(result.troubles)] = False
+        return result
 
     def _pull_back(
-        self,
-        optima: Optima | QuadraticOptima,
-        blocks: Blocks,
-        scenarios: np.ndarray,
-        slopes: np.ndarray,
+        self, found: _Optima, scenarios: np.ndarray, slopes: np.ndarray
     ) -> np.ndarray:
         """Return the gradients of ``slope @ decision`` by the scenarios (n, K, p)."""
-        sensitivity = optima.decision_sensitivity(self._compiled, blocks, slopes)
+        sensitivity = found.optima.decision_sensitivity(
+            self._compiled, found.blocks, slopes
+        )
         flat = scenarios.reshape(-1, scenarios.shape[-1])
         gradients = sensitivity.scenario_gradient(self._compiled, flat)
         return gradients.reshape(scenarios.shape)
 
     def _optima(
-        self, blocks: Blocks, weights: np.ndarray, keys: np.ndarray | None
-    ) -> tuple[Optima | QuadraticOptima, np.ndarray, Troubles]:
-        """Return all optima with what their derivatives need, integer variables held."""
-        bad = blocks.unusable()
-        troubles = bad_cases(bad)
+        self,
+        task: GradientTask | DecisionTask,
+        result: GradientResult | DecisionResult,
+    ) -> _Optima | None:
+        """Return the optima with what their derivatives need; None if there is none.
+
+        Integer variables are held. Sets where the result is smooth, and its troubles.
+        """
+        blocks, weights = evaluate(self._compiled, task.scenarios), task.weights
+        smooth, troubles = result.smooth, result.troubles
+        troubles.update(bad_cases(blocks.unusable()))
         if self._compiled.quadratic:
-            return self._quadratic_optima(blocks, weights, troubles)
-        linear = self._relaxation(weights.shape[1])
+            optima = self._quadratic_optima(blocks, weights, smooth, troubles)
+            cases = _solved_cases(len(task), troubles)
+            every = len(cases) == len(task)
+            return _Optima(
+                cases,
+                optima if every else optima.select(cases),
+                blocks if every else blocks[cases],
+            ).unless_empty()
         held = None
         if self._compiled.integer:
-            solver = self._solver(weights.shape[1])
-            held = np.zeros((len(bad), linear.layout.columns))
-            for i in map(int, np.flatnonzero(~bad)):
-                try:
-                    held[i] = solver.solve(blocks[i], weights[i]).x
-                except SolverTrouble as trouble:
-                    troubles[i] = trouble
-        cases = np.array([i for i in range(len(bad)) if i not in troubles], dtype=int)
-        if len(cases) == len(bad):
-            return linear.optima(blocks, weights, held, keys)
-        layout = linear.layout
-        optima = Optima.empty(len(bad), layout.n1, layout.columns, layout.rows)
-        smooth = np.zeros(len(bad), bool)
+            held = self._held_integers(blocks, weights, troubles)
+        cases, keys = _solved_cases(len(task), troubles), task.keys
         if not len(cases):
-            return optima, smooth, troubles
-        found, smooth[cases], failed = linear.optima(
-            blocks[cases],
-            weights[cases],
-            None if held is None else held[cases],
-            None if keys is None else keys[cases],
+            return None
+        if len(cases) < len(task):
+            # Else as they are: certain data is recognized by its strides.
+            blocks, weights = blocks[cases], weights[cases]
+            held = None if held is None else held[cases]
+            keys = None if keys is None else keys[cases]
+        linear = self._relaxation(weights.shape[1])
+        found, smooth[cases], failed = linear.optima(blocks, weights, held, keys)
+        if failed:
+            troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
+            good = _solved_cases(len(cases), failed)
+            cases, found, blocks = cases[good], found.select(good), blocks[good]
+        return _Optima(cases, found, blocks).unless_empty()
+
+    def _held_integers(
+        self, blocks: Blocks, weights: np.ndarray, troubles: Troubles
+    ) -> np.ndarray:
+        """Return points (n, columns) whose integers are optimal; add to the troubles."""
+        solver = self._solver(weights.shape[1])
+        held = np.zeros(
+            (len(weights), self._relaxation(weights.shape[1]).layout.columns)
         )
-        optima.assign(cases, found)
-        troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
-        return optima, smooth, troubles
+        for i in map(int, _solved_cases(len(weights), troubles)):
+            try:
+                held[i] = solver.solve(blocks[i], weights[i]).x
+            except SolverTrouble as trouble:
+                troubles[i] = trouble
+        return held
 
     def _quadratic_optima(
-        self, blocks: Blocks, weights: np.ndarray, troubles: Troubles
-    ) -> tuple[QuadraticOptima, np.ndarray, Troubles]:
+        self,
+        blocks: Blocks,
+        weights: np.ndarray,
+        smooth: np.ndarray,
+        troubles: Troubles,
+    ) -> QuadraticOptima:
+        """Return the optima of quadratic programs; add to where they are smooth, and troubles."""
         solver = self._solver(weights.shape[1])
         assert isinstance(solver, QuadraticSolver)
         optima: list[QuadraticOptimum | None] = [None] * len(weights)
-        smooth = np.zeros(len(weights), bool)
-        for i in range(len(weights)):
-            if i in troubles:
-                continue
+        for i in map(int, _solved_cases(len(weights), troubles)):
             try:
                 found = optima[i] = solver.solve(blocks[i], weights[i])
             except SolverTrouble as trouble:
                 troubles[i] = trouble
             else:
                 smooth[i] = self._is_smooth(found, blocks[i])
-        return QuadraticOptima(optima, weights), smooth, troubles
+        return QuadraticOptima(optima, weights)
 
     def _is_smooth(self, found: QuadraticOptimum, blocks: Blocks) -> bool:
         assert found.active is not None
@@ -466,3 +450,29 @@ class HighsEngine:
                 self._compiled, count, self._context, relaxed=True, bases=bases
             )
         return self._relaxations[count]
+
+
+@dataclass
+class _Optima:
+    """The cases (m,) that have an optimum, these optima, and their recourse data."""
+
+    cases: np.ndarray
+    optima: Optima | QuadraticOptima
+    blocks: Blocks
+
+    def unless_empty(self) -> _Optima | None:
+        """Return these optima, or None if there are none."""
+        return self if len(self.cases) else None
+
+
+def _solved_cases(count: int, troubles: Troubles) -> np.ndarray:
+    """Return the numbers of the cases, out of ``count``, that have no trouble."""
+    return np.array([i for i in range(count) if i not in troubles], dtype=int)
+
+
+T = TypeVar("T", SolveTask, LossTask)
+
+
+def _with_keys(task: T) -> T:
+    """Return the task with the positions of cases as keys, if it has none."""
+    return task if task.keys is not None else replace(task, keys=np.arange(len(task)))

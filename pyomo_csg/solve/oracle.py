@@ -17,8 +17,8 @@ from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.errors import DataError, ModelError, SolveError
 from pyomo_csg.solve.batch import Batch, Recipe
-from pyomo_csg.solve.compile.compiler import CompiledModel, compile_model
-from pyomo_csg.solve.compile.parametric import shared
+from pyomo_csg.solve.compile.compiled_model import CompiledModel, shared
+from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import (
     CostTask,
     DecisionTask,

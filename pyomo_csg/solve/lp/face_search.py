@@ -26,7 +26,7 @@ from pyomo_csg.solve.compile.assembly import (
     RecourseLayout,
     Stack,
 )
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.highs_program import (
     PRIMAL_SIMPLEX,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack, held_at
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.face_search import FaceSearch, PessimisticSearch, is_unique
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, SolutionBuffer

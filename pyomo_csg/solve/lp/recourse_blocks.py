@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Blocks
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import SolveContext, Troubles
 from pyomo_csg.solve.lp.basis_cache import Basis
 from pyomo_csg.solve.lp.recourse_costs import RecourseSolver, RowDuals

@@ -17,7 +17,7 @@ from pyomo_csg.solve.compile.assembly import (
     evaluate,
     held_at,
 )
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles, bad_data
 from pyomo_csg.solve.lp.basis_cache import Basis, CaseBounds
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, unpack

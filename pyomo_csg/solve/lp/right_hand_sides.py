@@ -8,7 +8,8 @@ import numpy as np
 
 from pyomo_csg.errors import ModelError
 from pyomo_csg.solve.compile.assembly import RecourseLayout, evaluate
-from pyomo_csg.solve.compile.compiler import CompiledModel, compile_model
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
+from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.lp.vertices import InequalityForm, to_inequality_form
 from pyomo_csg.stages import TwoStageModel
 

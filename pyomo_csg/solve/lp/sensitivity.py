@@ -9,7 +9,7 @@ import highspy
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found
 from pyomo_csg.solve.lp.highs_program import HighsProgram, unpack
 from pyomo_csg.solve.lp.rescaling import RescaledProgram
@@ -111,26 +111,9 @@ class Optima:
     inverse: np.ndarray
     basic: np.ndarray
 
-    @classmethod
-    def empty(cls, cases: int, decisions: int, columns: int, rows: int) -> Optima:
-        """Return unsolved cases: points are NaN, all else is zero."""
-        return cls(
-            np.full((cases, columns), np.nan),
-            np.zeros((cases, columns)),
-            np.zeros((cases, rows)),
-            np.zeros((cases, rows)),
-            np.zeros((cases, decisions, rows)),
-            np.zeros((cases, columns + rows), bool),
-        )
-
     def select(self, cases: np.ndarray) -> Optima:
         """Return the optima of some cases."""
         return Optima(*(getattr(self, f.name)[cases] for f in fields(self)))
-
-    def assign(self, cases: np.ndarray, others: Optima) -> None:
-        """Set the optima of some cases."""
-        for f in fields(self):
-            getattr(self, f.name)[cases] = getattr(others, f.name)
 
     def decision_sensitivity(
         self, compiled: CompiledModel, blocks: Blocks, slopes: np.ndarray

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, RecourseLayout
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import SolveContext
 from pyomo_csg.solve.mip.cost_scale import COST_SLACK
 from pyomo_csg.solve.mip.first_stage_tree import Node

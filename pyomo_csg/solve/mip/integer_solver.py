@@ -8,7 +8,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
 from pyomo_csg.solve.mip.cost_scale import COST_SLACK, cost_size
 from pyomo_csg.solve.mip.first_stage_tree import (

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, SolverTrouble
 from pyomo_csg.solve.lp.face_search import SearchLayout, restrict_to_face
 from pyomo_csg.solve.lp.highs_program import SolutionBuffer

@@ -9,7 +9,11 @@ import numpy as np
 from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, evaluate
-from pyomo_csg.solve.compile.compiler import CompiledModel, hessian_matrix, is_positive
+from pyomo_csg.solve.compile.compiled_model import (
+    CompiledModel,
+    hessian_matrix,
+    is_positive,
+)
 from pyomo_csg.solve.engine import (
     Found,
     SolveContext,
