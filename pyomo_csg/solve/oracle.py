@@ -30,7 +30,7 @@ from pyomo_csg.solve.engine import (
     Stats,
 )
 from pyomo_csg.solve.first_stage import FirstStage
-from pyomo_csg.solve.lp.highs_program import check_options
+from pyomo_csg.solve.lp.highs_options import check_options
 from pyomo_csg.solve.results import (
     Audit,
     DecisionGradient,

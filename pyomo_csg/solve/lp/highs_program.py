@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -14,12 +13,11 @@ from typing import Any
 import highspy
 import numpy as np
 
-from pyomo_csg.errors import DataError
 from pyomo_csg.solve.compile.assembly import Arrays, Shape
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles
+from pyomo_csg.solve.lp.highs_options import EXACT_OPTIONS
 
 _STATUS = highspy.HighsModelStatus
-_OK = highspy.HighsStatus.kOk
 _NAMES = {
     _STATUS.kInfeasible: "infeasible",
     _STATUS.kUnbounded: "unbounded",
@@ -29,14 +27,6 @@ _NAMES = {
     _STATUS.kSolutionLimit: "solution limit",
     _STATUS.kInterrupt: "interrupted",
 }
-EXACT_OPTIONS = {
-    "output_flag": False,
-    "threads": 1,
-    "primal_feasibility_tolerance": 1e-9,
-    "dual_feasibility_tolerance": 1e-9,
-    "small_matrix_value": 1e-12,  # the least it accepts; smaller entries are dropped
-}
-_NEEDED = {"solver": ("choose", "simplex"), "run_crossover": ("on",)}
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 _LARGE = 1000  # rows; smaller programs lose little by a start that does not help
 _INTERIOR_POINT = 3000  # rows; from here on, it is faster than simplex from nothing
@@ -44,68 +34,6 @@ _FEW_ITERATIONS, _SHARE_OF_ROWS = 500, 8
 _MOST_SKIPPED = 64
 _COLUMNWISE = int(highspy.MatrixFormat.kColwise)
 _MINIMIZE = int(highspy.ObjSense.kMinimize)
-
-
-def check_options(
-    options: Mapping[str, Any] | None, basis: bool = False
-) -> dict[str, Any]:
-    """Return HiGHS options, or raise a DataError that suggests the nearest names.
-
-    With ``basis``, also refuse options that leave no exact basis.
-    """
-    known = [name for name in dir(highspy.HighsOptions()) if not name.startswith("_")]
-    problems = []
-    for name in options or {}:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=3)
-            hint = (
-                f"did you mean {' or '.join(near)}?" if near else "see HiGHS's manual"
-            )
-            problems.append(f"HiGHS has no option '{name}'; {hint}")
-    if not problems:
-        solver = highspy.Highs()
-        solver.setOptionValue("output_flag", False)
-        for name, value in (options or {}).items():
-            if not _accepts(solver, name, value):
-                problems.append(
-                    f"HiGHS does not take {value!r} for option '{name}'; give "
-                    f"{_TYPES[type(solver.getOptionValue(name)[1])]}"
-                )
-    for name, allowed in _NEEDED.items() if basis else ():
-        if options is not None and name in options and options[name] not in allowed:
-            problems.append(
-                f"option '{name}' is {options[name]!r}; the oracle needs "
-                f"{' or '.join(repr(a) for a in allowed)}, for an exact basis"
-            )
-    if basis and options is not None and options.get("threads", 1) != 1:
-        problems.append(
-            "option 'threads' must be 1, since HiGHS uses one thread count for the "
-            "whole process; use workers= instead"
-        )
-    if problems:
-        raise DataError("The solver's options do not fit", problems)
-    return dict(options or {})
-
-
-_TYPES = {
-    bool: "True or False",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-}
-
-
-def _accepts(solver: Any, name: str, value: Any) -> bool:
-    """Whether HiGHS accepts a value; it would accept NaN, so that is refused here."""
-    if isinstance(value, float) and math.isnan(value):
-        return False
-    is_numeric = type(solver.getOptionValue(name)[1]) in (int, float)
-    if is_numeric and isinstance(value, str | bool):  # HiGHS would convert them
-        return False
-    try:
-        return solver.setOptionValue(name, value) == _OK
-    except (TypeError, ValueError):
-        return False
 
 
 def status_trouble(status: Any) -> SolverTrouble:
