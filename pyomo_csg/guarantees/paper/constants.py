@@ -11,7 +11,7 @@ from pyomo.core.base.block import BlockData
 from scipy.optimize import linprog
 
 from pyomo_csg.errors import DataError, ModelError
-from pyomo_csg.solve.lp.right_hand_sides import (
+from pyomo_csg.solve.lp.inequality_form import (
     RightHandSideArrays,
     right_hand_side_arrays,
 )

@@ -33,13 +33,9 @@ from pyomo_csg.solve.lp.highs_program import (
     HighsProgram,
     SolutionBuffer,
 )
+from pyomo_csg.solve.lp.inequality_form import InequalityForm, to_inequality_form
 from pyomo_csg.solve.lp.rescaling import RescaledSolver, not_exact
-from pyomo_csg.solve.lp.vertices import (
-    InequalityForm,
-    TooManyBasesError,
-    VerticesAndRays,
-    to_inequality_form,
-)
+from pyomo_csg.solve.lp.vertices import TooManyBasesError, VerticesAndRays
 
 _STATES = highspy.HighsBasisStatus
 # A point may cost this much more, relative to the optimum, and still count as optimal.
@@ -66,14 +62,6 @@ class SearchLayout(Layout):
         """Return the programs of many cases; outcomes have one block each."""
         weights = np.broadcast_to(self._outcome, (len(blocks.cost), len(self._outcome)))
         return self.stack(blocks.joined(outcomes), weights)
-
-
-def is_unique(duals: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return where (...) every nonbasic column and row has a nonzero dual: a unique optimum."""
-    # There are as many nonbasic columns and rows as columns, and basic ones have dual zero.
-    columns, rows = duals
-    nonzero = np.count_nonzero(columns, axis=-1) + np.count_nonzero(rows, axis=-1)
-    return np.asarray(nonzero == columns.shape[-1])
 
 
 def restrict_to_face(program: Program, duals: tuple[np.ndarray, np.ndarray]) -> Program:

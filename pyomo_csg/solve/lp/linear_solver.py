@@ -11,7 +11,8 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack, held_at
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
-from pyomo_csg.solve.lp.face_search import FaceSearch, PessimisticSearch, is_unique
+from pyomo_csg.solve.lp.certificates import is_unique
+from pyomo_csg.solve.lp.face_search import FaceSearch, PessimisticSearch
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, SolutionBuffer
 from pyomo_csg.solve.lp.rescaling import RescaledSolver
 from pyomo_csg.solve.lp.sensitivity import BasisReader, Optima, have_equal_bounds

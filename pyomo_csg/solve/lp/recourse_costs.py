@@ -21,8 +21,9 @@ from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles, bad_data
 from pyomo_csg.solve.lp.basis_cache import Basis, CaseBounds
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, unpack
-from pyomo_csg.solve.lp.rescaling import RescaledSolver, nearest_power_of_two
+from pyomo_csg.solve.lp.rescaling import RescaledSolver
 from pyomo_csg.solve.lp.sensitivity import basic_variables, is_degenerate
+from pyomo_csg.solve.lp.units import nearest_power_of_two
 from pyomo_csg.solve.mip.mip_program import MipProgram
 
 _MAX_BASES = 512

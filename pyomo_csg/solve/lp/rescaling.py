@@ -12,6 +12,7 @@ from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.certificates import Certificate, CertificateChecker
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, PRIMAL_SIMPLEX, HighsProgram
+from pyomo_csg.solve.lp.units import nearest_power_of_two
 
 _METHODS = (
     {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX},
@@ -245,8 +246,3 @@ def not_exact() -> SolverTrouble:
         "the solver's answer is not optimal to a relative 1e-9; rescale the model so "
         "that its coefficients are closer in size",
     )
-
-
-def nearest_power_of_two(numbers: Any) -> Any:
-    """Return the powers of two nearest to positive numbers."""
-    return np.exp2(np.clip(np.rint(np.log2(numbers)), -200, 200))

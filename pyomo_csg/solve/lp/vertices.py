@@ -1,7 +1,4 @@
-"""Vertices and extreme rays of polyhedra, and the duals of the recourse.
-
-By duality the recourse is a maximum over its dual vertices: Q(y, omega) = max pi'(side - C y).
-"""
+"""Vertices and extreme rays of polyhedra."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-
-from pyomo_csg.solve.compile.assembly import Blocks, RecourseLayout
 
 _MAX_BASES = 10_000
 _ZERO = 1e-9  # relative to the largest number of the vector in question
@@ -161,55 +156,3 @@ def _add_point(found: dict[bytes, np.ndarray], point: np.ndarray) -> None:
 
 def _stack_points(points: dict[bytes, np.ndarray], width: int) -> np.ndarray:
     return np.array(list(points.values())).reshape(-1, width)
-
-
-@dataclass(frozen=True, eq=False)
-class InequalityForm:
-    """One outcome's recourse in the form min q'z, Wz >= side - C y.
-
-    A row or column with two bounds gives two rows, the second one negated.
-
-    Attributes
-    ----------
-    recourse : array (rows, columns)
-        W.
-    technology : array (rows, s)
-        C.
-    side : array (rows,)
-    cost : array (columns,)
-        q.
-    net : array (constraints, rows)
-        Maps the duals of rows to those of the constraints they came from.
-    """
-
-    recourse: np.ndarray
-    technology: np.ndarray
-    side: np.ndarray
-    cost: np.ndarray
-    net: np.ndarray
-
-    def dual_vertices(self) -> VerticesAndRays | None:
-        """Return the vertices and rays of {pi >= 0: W'pi = q}; None if the recourse is unbounded."""
-        rows, columns = self.recourse.shape
-        if not columns:
-            return VerticesAndRays(np.zeros((1, rows)), np.eye(rows))
-        return enumerate_vertices(self.recourse.T, self.cost)
-
-
-def to_inequality_form(layout: RecourseLayout, block: Blocks) -> InequalityForm:
-    """Return one block's recourse (no leading axis) as one-sided inequalities."""
-    recourse = np.vstack([layout.matrix(block.entries), np.eye(layout.columns)])
-    technology = np.zeros((layout.rows + layout.columns, layout.n1))
-    places = layout.technology_row, layout.technology_column
-    np.add.at(technology, places, block.entries[layout.technology])
-    lower = np.concatenate([block.row_lower, block.column_lower])
-    upper = np.concatenate([block.row_upper, block.column_upper])
-    low, high = np.isfinite(lower), np.isfinite(upper)
-    constraint = np.eye(layout.rows, len(lower))
-    return InequalityForm(
-        np.vstack([recourse[low], -recourse[high]]),
-        np.vstack([technology[low], -technology[high]]),
-        np.concatenate([lower[low], -upper[high]]),
-        block.cost[layout.n1 :],
-        np.hstack([constraint[:, low], -constraint[:, high]]),
-    )

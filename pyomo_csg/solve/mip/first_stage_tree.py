@@ -14,8 +14,7 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Arrays, Layout, Program, Stack
 from pyomo_csg.solve.engine import SolverTrouble, Troubles
 from pyomo_csg.solve.lp.highs_program import SolutionBuffer
-from pyomo_csg.solve.mip.cost_scale import COST_SLACK, cost_size
-from pyomo_csg.solve.mip.mip_program import MipResult, Relaxation
+from pyomo_csg.solve.mip.mip_program import COST_SLACK, MipResult, Relaxation, cost_size
 from pyomo_csg.solve.mip.rounding import Rounder
 
 _WHOLE = 1e-6  # a step count this close below a whole number counts as whole

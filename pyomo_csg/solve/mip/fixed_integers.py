@@ -10,9 +10,8 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, RecourseLayout
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import SolveContext
-from pyomo_csg.solve.mip.cost_scale import COST_SLACK
 from pyomo_csg.solve.mip.first_stage_tree import Node
-from pyomo_csg.solve.mip.mip_program import MipProgram, MipResult
+from pyomo_csg.solve.mip.mip_program import COST_SLACK, MipProgram, MipResult
 
 _MANY_INTEGERS = 50
 _START_ROUNDS = 3

@@ -10,7 +10,6 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
-from pyomo_csg.solve.mip.cost_scale import COST_SLACK, cost_size
 from pyomo_csg.solve.mip.first_stage_tree import (
     FirstStageTree,
     Node,
@@ -22,7 +21,12 @@ from pyomo_csg.solve.mip.fixed_integers import (
     ScenarioRecourse,
     fixed_integer_context,
 )
-from pyomo_csg.solve.mip.mip_program import MipProgram, Relaxation
+from pyomo_csg.solve.mip.mip_program import (
+    COST_SLACK,
+    MipProgram,
+    Relaxation,
+    cost_size,
+)
 from pyomo_csg.solve.mip.rounding import Rounder
 from pyomo_csg.solve.mip.tie_search import TieSearch
 

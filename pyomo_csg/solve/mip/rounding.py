@@ -8,7 +8,7 @@ import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
 from pyomo_csg.solve.lp.certificates import CertificateChecker
-from pyomo_csg.solve.mip.cost_scale import COST_SLACK, cost_terms
+from pyomo_csg.solve.mip.mip_program import COST_SLACK, cost_terms
 
 _FEASIBILITY = 2e-9  # HiGHS's tolerance of 1e-9, and as much for rounding
 

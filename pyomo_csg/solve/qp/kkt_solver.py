@@ -16,7 +16,7 @@ import piqp
 from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble
-from pyomo_csg.solve.lp.natural_units import geometric_units
+from pyomo_csg.solve.lp.units import geometric_units
 from pyomo_csg.solve.qp.central_path import CentralPath
 from pyomo_csg.solve.qp.kkt_system import polish
 from pyomo_csg.solve.qp.quadratic_program import (

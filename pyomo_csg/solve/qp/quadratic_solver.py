@@ -8,9 +8,7 @@ import numpy as np
 from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.solve.compile.assembly import Blocks, Layout, evaluate
-from pyomo_csg.solve.compile.compiled_model import (
-    CompiledModel,
-)
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import (
     Found,
     SolveContext,

@@ -1,4 +1,7 @@
-"""Linear models in which only right-hand sides are uncertain, as dense matrices."""
+"""The recourse as one-sided inequalities, dense, and its dual vertices.
+
+By duality the recourse is a maximum over its dual vertices: Q(y, omega) = max pi'(side - C y).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,63 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyomo_csg.errors import ModelError
-from pyomo_csg.solve.compile.assembly import RecourseLayout, evaluate
+from pyomo_csg.solve.compile.assembly import Blocks, RecourseLayout, evaluate
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.compile.compiler import compile_model
-from pyomo_csg.solve.lp.vertices import InequalityForm, to_inequality_form
+from pyomo_csg.solve.lp.vertices import VerticesAndRays, enumerate_vertices
 from pyomo_csg.stages import TwoStageModel
+
+
+@dataclass(frozen=True, eq=False)
+class InequalityForm:
+    """One outcome's recourse in the form min q'z, Wz >= side - C y.
+
+    A row or column with two bounds gives two rows, the second one negated.
+
+    Attributes
+    ----------
+    recourse : array (rows, columns)
+        W.
+    technology : array (rows, s)
+        C.
+    side : array (rows,)
+    cost : array (columns,)
+        q.
+    net : array (constraints, rows)
+        Maps the duals of rows to those of the constraints they came from.
+    """
+
+    recourse: np.ndarray
+    technology: np.ndarray
+    side: np.ndarray
+    cost: np.ndarray
+    net: np.ndarray
+
+    def dual_vertices(self) -> VerticesAndRays | None:
+        """Return the vertices and rays of {pi >= 0: W'pi = q}; None if the recourse is unbounded."""
+        rows, columns = self.recourse.shape
+        if not columns:
+            return VerticesAndRays(np.zeros((1, rows)), np.eye(rows))
+        return enumerate_vertices(self.recourse.T, self.cost)
+
+
+def to_inequality_form(layout: RecourseLayout, block: Blocks) -> InequalityForm:
+    """Return one block's recourse (no leading axis) as one-sided inequalities."""
+    recourse = np.vstack([layout.matrix(block.entries), np.eye(layout.columns)])
+    technology = np.zeros((layout.rows + layout.columns, layout.n1))
+    places = layout.technology_row, layout.technology_column
+    np.add.at(technology, places, block.entries[layout.technology])
+    lower = np.concatenate([block.row_lower, block.column_lower])
+    upper = np.concatenate([block.row_upper, block.column_upper])
+    low, high = np.isfinite(lower), np.isfinite(upper)
+    constraint = np.eye(layout.rows, len(lower))
+    return InequalityForm(
+        np.vstack([recourse[low], -recourse[high]]),
+        np.vstack([technology[low], -technology[high]]),
+        np.concatenate([lower[low], -upper[high]]),
+        block.cost[layout.n1 :],
+        np.hstack([constraint[:, low], -constraint[:, high]]),
+    )
 
 
 @dataclass(frozen=True, eq=False)
