@@ -438,7 +438,7 @@ class HighsEngine:
         if self._compiled.integer:
             return IntegerSolver(self._compiled, count, self._context)
         bases = self._bases.setdefault(count, {})
-        return LinearSolver(self._compiled, count, self._context, bases=bases)
+        return LinearSolver(self._compiled, count, self._context, bases)
 
     def _relaxation(self, count: int) -> LinearSolver:
         """Return the linear program whose basis gives gradients."""
@@ -447,7 +447,7 @@ class HighsEngine:
             kind = -count if self._compiled.integer else count
             bases = self._bases.setdefault(kind, {})
             self._relaxations[count] = LinearSolver(
-                self._compiled, count, self._context, relaxed=True, bases=bases
+                self._compiled, count, self._context, bases
             )
         return self._relaxations[count]
 

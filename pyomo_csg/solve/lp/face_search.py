@@ -28,13 +28,9 @@ from pyomo_csg.solve.compile.assembly import (
 )
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, SolverTrouble, Troubles
-from pyomo_csg.solve.lp.highs_program import (
-    PRIMAL_SIMPLEX,
-    HighsProgram,
-    SolutionBuffer,
-)
+from pyomo_csg.solve.lp.highs_program import PRIMAL_SIMPLEX, SolutionBuffer
 from pyomo_csg.solve.lp.inequality_form import InequalityForm, to_inequality_form
-from pyomo_csg.solve.lp.rescaling import RescaledSolver, not_exact
+from pyomo_csg.solve.lp.rescaling import CertifiedProgram, not_exact
 from pyomo_csg.solve.lp.vertices import TooManyBasesError, VerticesAndRays
 
 _STATES = highspy.HighsBasisStatus
@@ -120,22 +116,13 @@ class FaceProgram:
         # Zeta-SAA's optimum lies on the face, so its basis is primal feasible here: primal
         # simplex continues from it. Presolve would discard that basis.
         lean = {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX}
-        self.program = HighsProgram(
-            layout, context.with_defaults(lean), relaxed=True, scaled=True
-        )
-        self.rescaled = RescaledSolver(layout, context)
+        self.program = CertifiedProgram(layout, context, lean)
 
     def minimize(
         self, found: Found, saa: Arrays, arrays: Arrays, basis: Any
     ) -> np.ndarray:
         """Return the best point of ``arrays``, restricted to the face of ``found``."""
-        try:
-            self.program.solve(arrays, basis)
-        except SolverTrouble as trouble:
-            x, _ = self.rescaled.solve_again(arrays, trouble)
-        else:
-            x, _, row_duals = self.program.solution()
-            x, _ = self.rescaled.certify(arrays, x, row_duals, need_clear=False)
+        x, _ = self.program.optimum(arrays, basis, need_clear=False)
         if _is_off_face(saa, x[: len(saa.cost)], found.value):
             raise not_exact()
         return x
@@ -188,7 +175,7 @@ class FaceSearch:
                 self._face.program.solve(arrays, self._extend_basis(basis))
                 self._save_outcome_basis()
         x, row_duals = buffer.arrays()
-        self._face.rescaled.repair(stack, x, row_duals, buffer.troubles)
+        self._face.program.rescaled.repair(stack, x, row_duals, buffer.troubles)
         off_face = _is_off_face(saa, x[:, : self._layout.scenario_columns], values)
         for i in map(int, np.flatnonzero(off_face)):
             x[i], buffer.troubles[i] = np.nan, not_exact()

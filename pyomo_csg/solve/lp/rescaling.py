@@ -246,3 +246,31 @@ def not_exact() -> SolverTrouble:
         "the solver's answer is not optimal to a relative 1e-9; rescale the model so "
         "that its coefficients are closer in size",
     )
+
+
+class CertifiedProgram(HighsProgram):
+    """A linear program, or a relaxation, kept in HiGHS, with certified optima.
+
+    ``lean`` are the options of its runs; a solve in other units has its own.
+    """
+
+    def __init__(self, layout: Shape, context: SolveContext, lean: Mapping[str, Any]):
+        super().__init__(layout, context.with_defaults(lean), relaxed=True, scaled=True)
+        self.rescaled = RescaledSolver(layout, context)
+
+    def optimum(
+        self, arrays: Arrays, basis: Any = None, need_clear: bool = True
+    ) -> tuple[np.ndarray, Certificate]:
+        """Solve, and return the optimum and its certificate."""
+        try:
+            self.solve(arrays, basis)
+        except SolverTrouble as trouble:
+            return self.rescaled.solve_again(arrays, trouble)
+        return self.certified_solution(need_clear)
+
+    def certified_solution(
+        self, need_clear: bool = True
+    ) -> tuple[np.ndarray, Certificate]:
+        """Return the optimum just found and its certificate, solved again if need be."""
+        x, _, row_duals = self.solution()
+        return self.rescaled.certify(self.arrays, x, row_duals, need_clear)

@@ -322,7 +322,8 @@ class FirstStageTree:
     def _read_node(self, arrays: Arrays, box: Region, certify: bool) -> SolvedNode:
         """Return the node of the relaxation just solved, certified or as HiGHS reports it."""
         if certify:
-            x, (column_duals, row_duals) = self._relaxation.certified_optimum()
+            x, certificate = self._relaxation.certified_solution()
+            column_duals, row_duals = certificate.duals
         else:
             x, column_duals, row_duals = self._relaxation.solution()
         basis, duals = self._relaxation.highs.getBasis(), (column_duals, row_duals)

@@ -20,7 +20,7 @@ from pyomo_csg.solve.engine import SolveContext, SolverTrouble
 from pyomo_csg.solve.executors import thread_stop_event
 from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.lp.highs_program import HighsProgram
-from pyomo_csg.solve.lp.rescaling import RescaledSolver
+from pyomo_csg.solve.lp.rescaling import CertifiedProgram
 from pyomo_csg.solve.lp.units import NaturalUnits, power_of_two_below
 
 _STATUS = highspy.HighsModelStatus
@@ -37,19 +37,11 @@ COST_SLACK = 1e-9
 _NOTHING = 1e-12  # of a typical cost: points below cost nothing
 
 
-class Relaxation(HighsProgram):
+class Relaxation(CertifiedProgram):
     """A program with its integer variables continuous, and certified optima."""
 
     def __init__(self, layout: Shape, context: SolveContext):
-        lean = context.with_defaults(_RELAXED)
-        super().__init__(layout, lean, relaxed=True, scaled=True)
-        self.rescaled = RescaledSolver(layout, context)
-
-    def certified_optimum(self) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-        """Return the optimum just found, certified, and the duals of columns and rows."""
-        x, _, row_duals = self.solution()
-        x, certificate = self.rescaled.certify(self.arrays, x, row_duals)
-        return x, certificate.duals
+        super().__init__(layout, context, _RELAXED)
 
 
 @dataclass
@@ -229,7 +221,7 @@ class MipProgram(HighsProgram):
         fixed = held_at(arrays, self.layout.integer, x)
         if not self._relaxation.solve_if_feasible(fixed):
             return None
-        return self._relaxation.certified_optimum()[0]
+        return self._relaxation.certified_solution()[0]
 
     @cached_property
     def _relaxation(self) -> Relaxation:

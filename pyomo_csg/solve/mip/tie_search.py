@@ -149,7 +149,7 @@ class TieSearch:
         if not self._face_program.solve_if_feasible(arrays):
             # No recourse on the face, or a face too narrow for the solver: the cut decides.
             return self._search_with_cut(case, Region(region.lower, region.upper))
-        x, _ = self._face_program.certified_optimum()
+        x, _ = self._face_program.certified_solution()
         bound = arrays.value(x)
         near = COST_SLACK * float(cost_terms(arrays, x))
         if bound >= case.best - near:
