@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import threading
 import time
@@ -18,11 +19,12 @@ from concurrent.futures import (
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
 from pyomo_csg.errors import SolveError
-from pyomo_csg.locks import fork_count, process_wide_lock
+from pyomo_csg.locks import process_wide_lock
 from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import (
@@ -193,12 +195,13 @@ class Batch:
         self._recipe = recipe
         self._workers = workers
         self._executor = executor
-        self._lock, self._forks = threading.Lock(), fork_count()
+        self._lock, self._was_forked = threading.Lock(), False
         if executor is None and workers > 1:
             # HiGHS releases the GIL; Pyomo's solver interfaces share global state.
             pool: Any = ThreadPoolExecutor if recipe.compiled else ProcessPoolExecutor
             self._executor = pool(workers)
         self.stats = Stats()
+        _batches.add(self)
 
     def rehearse(self, *arrays: np.ndarray) -> None:
         """Find the recourse bases of some cases, and start all later engines with them."""
@@ -227,48 +230,64 @@ class Batch:
         end = FOREVER if deadline is None else Moment(deadline)
         recipe = self._recipe.with_gap(gap)
         start = time.perf_counter()
-        self._renew_after_fork()
+        if self._was_forked:
+            self._renew_pool()
         if fresh:
             cases, places = distinct_cases(list(task.arrays().values()))
             task = task.take(cases)
         chunks = list(self._chunks(task, fresh))
-        results: dict[int, R] = {}
         try:
-            shown = progress and len(chunks) > 1
-            with progress_bar(task.label, len(task), "cases", shown) as bar:
-                if self._needs_executor(task):
-                    for number, result in self._submit(
-                        recipe, task, chunks, fresh, end
-                    ):
-                        results[number] = result
-                        bar.update(chunks[number].stop - chunks[number].start)
-                for number, chunk in enumerate(chunks):
-                    if number not in results:
-                        part = task if len(chunks) == 1 else task.take(chunk)
-                        results[number], stats = work(recipe, part, fresh, end)
-                        self._count(stats)
-                        bar.update(chunk.stop - chunk.start)
+            if len(chunks) == 1 and not self._needs_executor(task):
+                joined, stats = work(recipe, task, fresh, end)
+                self._count(stats)
+            else:
+                joined = self._run_chunks(recipe, task, chunks, fresh, end, progress)
         except GaveUpError as error:
             first = chunks[error.number].start
             case = int(cases[first]) if fresh else first
             raise SolveError(case, "worker died", "again and again") from None
         finally:
             self._count(Stats(total_seconds=time.perf_counter() - start))
-        joined = join([results[number] for number in range(len(chunks))])
         return joined.take(places) if fresh else joined
+
+    def _run_chunks(
+        self,
+        recipe: Recipe,
+        task: Task[R],
+        chunks: list[slice],
+        fresh: bool,
+        end: Moment,
+        progress: bool,
+    ) -> R:
+        """Solve chunks on the executor, and what it leaves in this thread; join them."""
+        results: dict[int, R] = {}
+        shown = progress and len(chunks) > 1
+        with progress_bar(task.label, len(task), "cases", shown) as bar:
+            if self._needs_executor(task):
+                for number, result in self._submit(recipe, task, chunks, fresh, end):
+                    results[number] = result
+                    bar.update(chunks[number].stop - chunks[number].start)
+            for number, chunk in enumerate(chunks):
+                if number not in results:
+                    part = task.take(chunk)
+                    results[number], stats = work(recipe, part, fresh, end)
+                    self._count(stats)
+                    bar.update(chunk.stop - chunk.start)
+        return join([results[number] for number in range(len(chunks))])
 
     def _count(self, stats: Stats) -> None:
         with self._lock:
             self.stats.add(stats)
 
-    def _renew_after_fork(self) -> None:
-        """Replace the lock and the pool in a forked process, which has no threads."""
-        if self._forks == fork_count():
-            return
-        self._lock = threading.Lock()
+    def note_fork(self) -> None:
+        """Replace the lock in a forked process: no thread is left to release it."""
+        self._lock, self._was_forked = threading.Lock(), True
+
+    def _renew_pool(self) -> None:
+        """Replace a pool of the parent process; its workers are not this one's."""
         if isinstance(self._executor, ThreadPoolExecutor | ProcessPoolExecutor):
             self._executor = pool_like(self._executor)
-        self._forks = fork_count()
+        self._was_forked = False
 
     def _needs_executor(self, task: Task[Any]) -> bool:
         """Whether to use the executor; one case is solved in this thread, not another."""
@@ -328,6 +347,18 @@ class Batch:
             else:
                 logger.warning("The executor broke; the rest is solved in this process")
                 self._executor = None
+
+
+_batches: WeakSet[Batch] = WeakSet()
+
+
+def _note_fork() -> None:
+    for batch in list(_batches):
+        batch.note_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
 
 
 def distinct_cases(arrays: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
