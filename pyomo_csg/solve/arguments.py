@@ -193,7 +193,7 @@ def check_call(on_error: Any, deadline: Any, mip_gap: Any) -> None:
 
 
 def case_keys(keys: Any, count: int, fresh: bool) -> np.ndarray | None:
-    """Return the keys of cases (n,): as given, or their positions unless ``fresh``."""
+    """Return the keys of cases (n,), by default their positions, or None if ``fresh``."""
     if keys is None:
         return None if fresh else np.arange(count)
     try:

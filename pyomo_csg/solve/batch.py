@@ -49,17 +49,18 @@ from pyomo_csg.solve.lp.basis_cache import Basis
 
 logger = logging.getLogger(__name__)
 
-_MOST_CASES = 512  # in a chunk
-_MOST_MIXED_CASES = 64  # of programs with integers in the first stage alone
-_MOST_SLOW_CASES = 8  # of integer recourse and other solvers, so that a bar moves
-# Chunks that begin cold: small enough to share out, large enough to make up for that. In
-# large programs a cold start is little, so a chunk has as many rows and columns.
+_MOST_CASES = 512  # cases in a chunk
+_MOST_MIXED_CASES = 64  # where only the first stage has integers
+_MOST_SLOW_CASES = 8  # with integer recourse or other solvers, so that the bar moves
+# Cases in a chunk with fresh=True, which starts without a basis. It must be small, so that
+# workers share the cases, and large, so that the cold start pays. In large programs a cold start
+# matters less, so the total of rows and columns in a chunk is limited.
 _LEAST_FRESH_CASES, _FRESH_CASES, _FRESH_NUMBERS = 4, 128, 16_000
-_FRESH_COSTS = 4096  # which are cheap once the bases are known
+_FRESH_COSTS = 4096  # more, since costs are cheap once the bases are known
 _MOST_NUMBERS = 2_000_000  # in one array of all cases of a chunk
-_LEAST_CHUNKS = 4  # a worker, so that the slowest does not hold up the rest
-_MOST_ENGINES = 16
-_MOST_DEATHS = 2
+_LEAST_CHUNKS = 4  # per worker, so that the slowest one does not delay the rest
+_MOST_ENGINES = 16  # that a thread keeps
+_MOST_DEATHS = 2  # of the worker pool in one batch
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class Recipe:
         return replace(self, options=options, name=f"{self.name} {gap}")
 
     def fresh_cases(self, task: Task[Any]) -> int:
-        """Return the cases that share a cold start; the fewer, the larger their programs."""
+        """Return how many cases share a cold start: fewer where programs are larger."""
         weights = task.arrays().get("weights")
         if self.compiled is None or weights is None:
             return _FRESH_CASES
@@ -167,7 +168,7 @@ def work(
                     result = engine.gradients(task)
                 case DecisionTask():
                     result = engine.decision_gradients(task)
-        except BaseException:  # its solvers may have been stopped halfway
+        except BaseException:  # its solvers may be in an undefined state
             _thread.__dict__.get("engines", {}).pop(recipe.name, None)
             raise
         return result, engine.stats.reset()
@@ -259,7 +260,7 @@ class Batch:
         end: Moment,
         progress: bool,
     ) -> R:
-        """Solve chunks on the executor, and what it leaves in this thread; join them."""
+        """Solve chunks on the executor, if any, the rest in this thread, and join the results."""
         results: dict[int, R] = {}
         shown = progress and len(chunks) > 1
         with progress_bar(task.label, len(task), "cases", shown) as bar:
@@ -290,7 +291,7 @@ class Batch:
         self._was_forked = False
 
     def _needs_executor(self, task: Task[Any]) -> bool:
-        """Whether to use the executor; one case is solved in this thread, not another."""
+        """Whether to use the executor; a pool of threads would only delay a single case."""
         is_pool = isinstance(self._executor, ThreadPoolExecutor)
         return self._executor is not None and not (is_pool and len(task) == 1)
 
@@ -314,7 +315,7 @@ class Batch:
         fresh: bool,
         end: Moment,
     ) -> Iterator[tuple[int, R]]:
-        """Yield results from the executor as they come; stop early if it is gone."""
+        """Yield results from the executor as they complete; stop if the executor is gone."""
 
         def arguments(number: int) -> tuple[Recipe, Task[R], bool, Moment]:
             return recipe, task.take(chunks[number]), fresh, end
@@ -341,11 +342,13 @@ class Batch:
                 return  # another thread has replaced it
             if isinstance(broken, ProcessPoolExecutor):
                 logger.warning(
-                    "A worker died; its pool is replaced, its cases solved again"
+                    "A worker died; its pool is replaced and its cases are solved again"
                 )
                 self._executor = pool_like(broken)
             else:
-                logger.warning("The executor broke; the rest is solved in this process")
+                logger.warning(
+                    "The executor broke; the remaining cases are solved in this process"
+                )
                 self._executor = None
 
 

@@ -109,7 +109,7 @@ class Stats:
 
 
 class Moment(float):
-    """A value of ``time.monotonic()``, translated to the other clock when it is pickled."""
+    """A value of ``time.monotonic()``; its pickle is valid in other processes, too."""
 
     def __reduce__(self) -> Any:
         return _moment_at, (self - time.monotonic() + time.time(),)
@@ -128,10 +128,10 @@ FOREVER = Moment(math.inf)
 
 
 class Deadline:
-    """When to stop: a time limit in seconds for a case, and the end of the whole call.
+    """When to stop: after the time limit of a case, in seconds, or at the end of the call.
 
-    The limit holds for all programs of a case. ``call`` is the deadline of the call, which all
-    solvers of an engine share.
+    The limit holds for all programs of a case together. All solvers of an engine share the
+    deadline of the call, ``call``.
     """
 
     def __init__(self, limit: float = math.inf, call: Deadline | None = None):
@@ -195,8 +195,8 @@ class Cases:
 
     def take(self, cases: Any) -> Self:
         """Return some of the cases, by a slice or by their numbers."""
-        taken = {name: array[cases] for name, array in self.arrays().items()}
-        return replace(self, **taken)  # type: ignore[type-var]
+        some = {name: array[cases] for name, array in self.arrays().items()}
+        return replace(self, **some)  # type: ignore[type-var]
 
     def __len__(self) -> int:
         return len(next(iter(self.arrays().values())))

@@ -111,7 +111,7 @@ def _joined_arrays(one: Any, other: Any) -> list[Any]:
     ]
 
 
-_TINY = 1e-20  # smaller numbers are zero: a network's output layer may underflow
+_TINY = 1e-20  # smaller numbers count as zero: a network's output may underflow
 
 
 def _is_shared(array: np.ndarray) -> bool:
@@ -393,7 +393,7 @@ class RecourseLayout:
         return matrix
 
     def shift(self, blocks: Blocks, decisions: np.ndarray) -> np.ndarray:
-        """Return T(omega) y (n, rows): what a decision takes up of each row."""
+        """Return T(omega) y (n, rows): the part of each row that the decision determines."""
         shift = np.zeros((self.rows, len(decisions)))
         ys = np.ascontiguousarray(decisions.T)  # sums along rows are much faster
         places = zip(

@@ -11,7 +11,7 @@ import numpy as np
 from pyomo_csg.locks import process_wide_lock
 
 _sympy = process_wide_lock()  # which imports names into tables that all threads see
-_FEW = 64  # outcomes up to which it does not pay to leave out what does not move
+_FEW = 64  # outcomes up to which skipping certain numbers saves no time
 _WHOLE = 1e-9  # a bound of an integer this close to a whole number is that number
 _CONVEX = 1e-9  # a negative eigenvalue up to this share of the largest is rounding
 
@@ -180,7 +180,7 @@ class Numbers:
         return inputs, places, self._slopes[np.ix_(inputs, places)]
 
     def pull_back(self, sensitivity: np.ndarray, omega: np.ndarray) -> np.ndarray:
-        """Return the gradient (n, p) in omega, given that in these numbers (n, size)."""
+        """Return the gradient (n, p) by omega from that by these numbers (n, size)."""
         result = np.zeros_like(omega)
         if self._slopes is not None:
             result += sensitivity @ self._slopes.T

@@ -236,10 +236,10 @@ def _is_convex(compiled: CompiledModel) -> bool:
     if not cost.hessian.certain:
         return True  # checked for each case
     size = len(compiled.first) + len(compiled.recourse)
-    own, later = (
+    first, recourse = (
         hessian_matrix(c, c.hessian.constant, size) for c in (compiled.first_cost, cost)
     )
-    return is_positive(own + later)
+    return is_positive(first + recourse)
 
 
 def _domain_bounds(v: Any) -> tuple[float, float]:
@@ -289,7 +289,7 @@ class Translator:
             dense = np.zeros(shape)
             np.add.at(dense, (rows, columns), slopes)
             return dense
-        from scipy import sparse  # which takes longer to import than a program to solve
+        from scipy import sparse  # on first use: its import is slow
 
         matrix = sparse.coo_array((slopes, (rows, columns)), shape=shape, dtype=float)
         return matrix.tocsr()

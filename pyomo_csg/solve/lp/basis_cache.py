@@ -1,4 +1,4 @@
-"""Optimal bases of a linear program, tried on many right-hand sides at once.
+"""Optimal bases of a linear program: learned, kept, and tried on many right-hand sides at once.
 
 "Places" are the columns, then the rows, of the program.
 """
@@ -22,11 +22,12 @@ from pyomo_csg.solve.lp.units import nearest_power_of_two
 _MAX_BASES = 512
 _MAX_NUMBERS = 8_000_000  # in all bases: 64 MB
 _MAX_SHARED_NUMBERS = 1_000_000  # in the bases that engines hand to each other
-_ZERO_REDUCED_COST = 1e-12  # relative to its terms
-_WILD = 1e4  # between two units: without need, other units only change the rounding
-_MOST_ERROR = 1e-9  # of a basis's responses, in natural units
+_ZERO_REDUCED_COST = 1e-12  # relative to the largest terms: rounding
+# Ratio of units up to which the model's units are kept: others would only change the rounding.
+_WILD = 1e4
+_MOST_ERROR = 1e-9  # of a response in natural units: the precision of all costs
 _FEASIBILITY = 1e-9  # HiGHS's feasibility tolerance
-_ROUNDING = 1e-12  # of the absolute terms of a basic value
+_ROUNDING = 1e-12  # error of a basic value, relative to its absolute terms
 
 
 @dataclass(eq=False)
@@ -63,15 +64,15 @@ class Basis:
         return np.asarray(values)
 
     def rounding(
-        self, fixed: np.ndarray, sizes: np.ndarray, own: np.ndarray
+        self, fixed: np.ndarray, sizes: np.ndarray, basic_sizes: np.ndarray
     ) -> np.ndarray:
         """Return the allowed violation of basic bounds (basic, cases).
 
         ``sizes`` (nonbasic, cases) are those of the terms that varying bounds consist of,
-        ``own`` (basic, cases) those of the basic bounds.
+        ``basic_sizes`` (basic, cases) those of the basic bounds.
         """
         # Relative to the terms: in small units, an absolute tolerance would be large.
-        terms = own + np.abs(self.response[:, len(fixed) :]) @ sizes
+        terms = basic_sizes + np.abs(self.response[:, len(fixed) :]) @ sizes
         terms += (np.abs(self.response[:, : len(fixed)]) @ np.abs(fixed))[:, None]
         return np.asarray(np.minimum(_FEASIBILITY, _ROUNDING * terms))
 

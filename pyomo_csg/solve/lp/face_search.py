@@ -36,9 +36,9 @@ from pyomo_csg.solve.lp.vertices import TooManyBasesError, VerticesAndRays
 _STATES = highspy.HighsBasisStatus
 # A point may cost this much more, relative to the optimum, and still count as optimal.
 _OPTIMAL = 1e-9
-_ROUNDING = 1e-13  # of the absolute cost terms: the rounding of their sum
-_FEASIBLE = 1e-7  # allowed violation of a row, relative to its terms
-_CACHE_SIZE = 64
+_ROUNDING = 1e-13  # error of a cost, relative to its absolute terms
+_FEASIBLE = 1e-7  # allowed violation of a recourse row, relative to its terms
+_CACHE_SIZE = 64  # sets of dual vertices
 
 
 class SearchLayout(Layout):

@@ -28,10 +28,12 @@ _NAMES = {
     _STATUS.kInterrupt: "interrupted",
 }
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
-_LARGE = 1000  # rows; smaller programs lose little by a start that does not help
-_INTERIOR_POINT = 3000  # rows; from here on, it is faster than simplex from nothing
+_LARGE = 1000  # rows; smaller programs lose little by a warm start that does not help
+_INTERIOR_POINT = 3000  # rows from which it is faster than a cold start of simplex
+# A warm start is stopped after 500 iterations, or one for every 8 rows if that is more: the
+# basis is then not that of a similar program.
 _FEW_ITERATIONS, _SHARE_OF_ROWS = 500, 8
-_MOST_SKIPPED = 64
+_MOST_SKIPPED = 64  # warm starts in a row
 _COLUMNWISE = int(highspy.MatrixFormat.kColwise)
 _MINIMIZE = int(highspy.ObjSense.kMinimize)
 
@@ -62,7 +64,7 @@ class WarmStarts:
     """Decides whether a large program starts from the basis at hand.
 
     From the basis of a similar program, simplex takes few iterations. From that of a
-    different one it can take more than from nothing, since only a cold start is presolved.
+    different one it can take more than a cold start, which is presolved.
     A warm start with too many iterations is stopped, and the next starts are cold: one, then
     two, then four. Iterations count, not seconds, so answers do not depend on the machine.
     """
@@ -83,7 +85,7 @@ class WarmStarts:
         self._skipped = 0
 
     def failed(self) -> None:
-        """Leave out twice as many as after the last failure."""
+        """Skip one warm start, or twice as many as after the last failure."""
         self._skipped = min(_MOST_SKIPPED, max(1, 2 * self._skipped))
         self._left = self._skipped
 
@@ -252,7 +254,7 @@ class HighsProgram:
             cold["solver"] = "ipm"
         with self._options(**cold):
             status = self._run()
-        # Again by simplex: for the factors of the basis, and for its exact tolerances.
+        # Once more by simplex, from this basis: it leaves factors, and its tolerances are exact.
         return self._run() if status == _STATUS.kOptimal else status
 
     @contextmanager

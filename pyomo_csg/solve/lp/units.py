@@ -19,7 +19,7 @@ _SWEEPS = 20
 # Size of rounding errors, relative to typical rows, columns and costs: about 5000 times machine
 # precision, since sums have many terms, and still far below every tolerance above it.
 ROUNDING_NOISE = 1e-12
-_ORDINARY = 1e4  # units up to this factor from one suit HiGHS as they are
+_ORDINARY = 1e4  # HiGHS copes with units up to this factor from one
 
 
 class NaturalUnits:

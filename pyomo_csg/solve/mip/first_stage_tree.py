@@ -17,9 +17,9 @@ from pyomo_csg.solve.lp.highs_program import SolutionBuffer
 from pyomo_csg.solve.mip.mip_program import COST_SLACK, MipResult, Relaxation, cost_size
 from pyomo_csg.solve.mip.rounding import Rounder
 
-_WHOLE = 1e-6  # a step count this close below a whole number counts as whole
+_WHOLE = 1e-6  # added before rounding down, so that rounding errors cut off no step
 _INTEGRAL = 1e-9  # HiGHS's feasibility tolerance
-_LEAF_COST = 20  # in relaxations: what an integer program takes, about
+_LEAF_COST = 20  # of an integer program, in relaxations; approximate
 _MAX_ENTRIES = 200_000  # matrix entries that are checked at once
 
 
@@ -69,7 +69,7 @@ class TreeResult:
         The incumbent.
     value, bound : float
     slack : float
-        What a cost may be above the value and still count as equal.
+        How much a cost may exceed the value and still count as equal.
     complete : bool
         Whether the incumbent is proven optimal within the gap.
     stopped : SolverTrouble, optional

@@ -13,7 +13,7 @@ from pyomo_csg.solve.engine import SolveContext
 from pyomo_csg.solve.mip.first_stage_tree import Node
 from pyomo_csg.solve.mip.mip_program import COST_SLACK, MipProgram, MipResult
 
-_MANY_INTEGERS = 50
+_MANY_INTEGERS = 50  # in the recourse, from which a start helps HiGHS
 _START_ROUNDS = 3
 _LITE = {
     "mip_heuristic_run_root_reduced_cost": False,

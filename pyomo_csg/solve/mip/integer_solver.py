@@ -30,9 +30,9 @@ from pyomo_csg.solve.mip.mip_program import (
 from pyomo_csg.solve.mip.rounding import Rounder
 from pyomo_csg.solve.mip.tie_search import TieSearch
 
-_MAX_INTEGERS = 50
-_MAX_RELAXATIONS = 1000
-_GENEROUS = 4  # times the slack of the cut, which has a tolerance of its own
+_MAX_INTEGERS = 50  # in the first stage, for the tree
+_MAX_RELAXATIONS = 1000  # of one tree, before HiGHS takes over
+_GENEROUS = 4  # in slacks of the cut, whose row has a tolerance as well
 # With continuous recourse, HiGHS's heuristics find nothing that its tree does not.
 _LEAN = {
     "mip_heuristic_run_feasibility_jump": False,

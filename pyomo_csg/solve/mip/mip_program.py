@@ -34,7 +34,7 @@ _EXACT = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "mip_feasibility_tolerance": 1
 # The slack of the cut "stay optimal on the scenarios". HiGHS's feasibility tolerance is 1e-9: with
 # less slack the optimum itself could be cut off, with more the loss would be visibly too low.
 COST_SLACK = 1e-9
-_NOTHING = 1e-12  # of a typical cost: points below cost nothing
+_NOTHING = 1e-12  # share of a typical cost below which a point counts as free
 
 
 class Relaxation(CertifiedProgram):

@@ -26,8 +26,10 @@ from pyomo_csg.solve.mip.mip_program import (
 )
 from pyomo_csg.solve.mip.rounding import Rounder
 
-_ROUNDING = 1e-12  # of the absolute cost terms: the rounding of their sum
-_BETTER = 1e-6  # a point this much below the "optimum" shows that it was not optimal
+_ROUNDING = 1e-12  # error of a cost, relative to its absolute terms
+# A point cheaper than the optimum by this share of its cost terms shows that the optimum was wrong.
+# Smaller differences are within the solver's tolerances.
+_BETTER = 1e-6
 
 
 @dataclass

@@ -100,9 +100,8 @@ class PyomoSolver:
         form.set(*case.values())
         optimum = form.optimum()
         found = [v.find_component_on(form.model).value for v in self._variables]
-        decision = (
-            np.where(self._whole, np.round(found), found) + 0.0
-        )  # -0.0 becomes 0.0
+        # Adding zero turns -0.0 into 0.0.
+        decision = np.where(self._whole, np.round(found), found) + 0.0
         bound = min(self._sign * optimum, self._sign * form.bound)
         return Point(decision, self._sign * optimum, bound)
 

@@ -1,4 +1,4 @@
-"""Pyomo's solvers: found by name, available, with exact settings and valid options."""
+"""Solvers of Pyomo: their names, availability, exact settings and options."""
 
 from __future__ import annotations
 
@@ -158,14 +158,14 @@ class SolverKind:
         found = availability(self._family, self._key)
         if not found:
             raise _unavailable(name, found, self.profile)
-        own = dict(options or {})
-        self.time_limit: float | None = own.pop("time_limit", None)
+        chosen = dict(options or {})
+        self.time_limit: float | None = chosen.pop("time_limit", None)
         problems = Problems("The solver's options do not fit")
-        problems.add(*option_problems(self.brand, self.profile.exact, own))
+        problems.add(*option_problems(self.brand, self.profile.exact, chosen))
         if self.time_limit is not None:
             problems.check_positive(time_limit=self.time_limit)
         problems.raise_any()
-        self.options = {**self.profile.exact, **own}
+        self.options = {**self.profile.exact, **chosen}
 
     def make(self) -> Interface:
         """Return a new solver, which checks for changed Params only."""

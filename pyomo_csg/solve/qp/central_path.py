@@ -25,12 +25,11 @@ from pyomo_csg.solve.qp.quadratic_program import (
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
 _MOST_STEPS = 100
-_TO_BOUNDARY = 0.995  # share of the longest step
+_TO_BOUNDARY = 0.995  # share of the longest step: slacks stay positive
 _REFINEMENTS = 3
 _REGULARIZATION = 1e-13  # in equilibrated units
-_DONE = (
-    1e-10  # residuals, and the smaller one of slack and multiplier, relative to terms
-)
+# Largest residual, and smaller one of slack and multiplier, relative to terms, of an optimum.
+_DONE = 1e-10
 
 System = Callable[[np.ndarray], np.ndarray]
 

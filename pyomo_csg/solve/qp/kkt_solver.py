@@ -39,7 +39,7 @@ _MOST_ITERATIONS = 100
 _FAR = 1e3  # how much larger columns are assumed to be where no optimum is found
 _SMALLEST_COLUMN = 1e-4  # unit of a column, relative to the largest column
 _NOISE = 1e-13  # in natural units: what rounding leaves of a zero
-_RECESSION = 1e-7  # a descent direction, in natural units, that is not rounding
+_RECESSION = 1e-7  # decrease along a direction, in natural units, that is not rounding
 _STOPPED = (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED, piqp.PIQP_NUMERICS)
 
 Units = tuple[np.ndarray, np.ndarray, float]
@@ -226,9 +226,9 @@ def _power_of_two(values: np.ndarray) -> np.ndarray:
 
 
 def _raise_if_unsolvable(program: QuadraticProgram) -> None:
-    """Raise if no point is feasible, or if the cost falls without end along a direction.
+    """Raise if no point is feasible, or if the cost decreases without bound.
 
-    Both are linear programs; this one is in natural units.
+    Linear programs decide both. The program is in natural units.
     """
     if not _is_feasible(program):
         raise SolverTrouble("infeasible")
@@ -244,7 +244,7 @@ def _is_feasible(program: QuadraticProgram) -> bool:
 
 
 def _has_descent_ray(program: QuadraticProgram) -> bool:
-    """Whether some direction keeps every bound and the curvature, and lowers the cost."""
+    """Whether the cost decreases along a direction without bounds and without curvature."""
 
     def cone(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.where(np.isfinite(lower), 0.0, -np.inf), np.where(

@@ -24,17 +24,17 @@ dense_algebra, _ = attempt_import("scipy.linalg")
 sparse_algebra, _ = attempt_import("scipy.sparse.linalg")
 
 _REGULARIZATION = 1e-9  # refinement removes its effect
-_TINY_REGULARIZATION = 1e-12
-_REFINEMENTS = 12
+_TINY_REGULARIZATION = 1e-12  # small enough to tell the null space from the rest
+_REFINEMENTS = 12  # at most
 _EXACT = 1e-16  # residual relative to the terms of its equation
-_SWEEPS = 5
+_SWEEPS = 5  # of equilibration
 # The share of a unit vector in the null space above which a column is not determined.
 _UNDETERMINED = 1e-7
 
-_CORRECTIONS = 8  # of the active set
+_CORRECTIONS = 8  # of the active set, at most
 _WRONG_SIDE = 1e-11  # relative to terms: violations and multipliers beyond rounding
 _SOLVED = 1e-12  # largest residual of a KKT system, relative to terms
-_FLOOR = 1e-6  # terms smaller than this share of the first point's are taken for noise
+_FLOOR = 1e-6  # terms smaller than this share of the first point's count as noise
 
 Floors = tuple[np.ndarray, np.ndarray]
 
@@ -279,8 +279,8 @@ def adjoint(
     for _ in range(_REFINEMENTS):
         u, w = found[: len(free)], found[len(free) :]
         residual = target - np.concatenate([hessian @ u - matrix.T @ w, matrix @ u])
-        own = sizes[0] @ np.abs(u) + sizes[1].T @ np.abs(w)
-        terms = np.abs(target) + np.concatenate([own, sizes[1] @ np.abs(u)])
+        sums = sizes[0] @ np.abs(u) + sizes[1].T @ np.abs(w)
+        terms = np.abs(target) + np.concatenate([sums, sizes[1] @ np.abs(u)])
         if (np.abs(residual) <= _EXACT * terms).all():
             break
         found = found + units * solve(units * residual)

@@ -23,19 +23,16 @@ from pyomo_csg.solve.engine import SolverTrouble
 
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
-Matrix: TypeAlias = (
-    Any  # a dense array, which is faster for small programs, or csc_array
-)
+# A csc_array, or a dense array, which is faster for small programs.
+Matrix: TypeAlias = Any
 
 _DENSE = 300  # columns and rows up to which dense matrices are faster
-_SMALLEST_SHARE = 1e-14  # weights below that count as that
+_SMALLEST_SHARE = 1e-14  # of the largest weight; smaller ones count as this
 _FEASIBLE = 1e-9  # allowed violation of a row or bound, relative to its terms
 _STATIONARY = 1e-9  # allowed derivative of a free column, relative to its terms
 _GAP = 1e-9  # allowed duality gap, relative to the sum of the absolute cost terms
 _STRONG = 1e-7  # a multiplier above this share of its terms is not rounding
-_ACTIVE = (
-    1e-9  # distance from a bound, relative to its terms, that counts as being at it
-)
+_ACTIVE = 1e-9  # distance from a bound, relative to its terms, that counts as none
 
 
 @dataclass(frozen=True)
@@ -281,8 +278,8 @@ def _stationarity_terms(
     program: QuadraticProgram, size: np.ndarray, row_dual: np.ndarray
 ) -> np.ndarray:
     """Return the sum of the absolute terms of each column's derivative."""
-    own = program.hessian_sizes @ size + np.abs(program.cost)
-    return np.asarray(own + program.matrix_sizes.T @ np.abs(row_dual))
+    terms = program.hessian_sizes @ size + np.abs(program.cost)
+    return np.asarray(terms + program.matrix_sizes.T @ np.abs(row_dual))
 
 
 def _violation(
