@@ -29,9 +29,13 @@ from pyomo_csg.solve.compile.assembly import (
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.highs_program import PRIMAL_SIMPLEX, SolutionBuffer
-from pyomo_csg.solve.lp.inequality_form import InequalityForm, to_inequality_form
 from pyomo_csg.solve.lp.rescaling import CertifiedProgram, not_exact
-from pyomo_csg.solve.lp.vertices import TooManyBasesError, VerticesAndRays
+from pyomo_csg.solve.lp.vertices import (
+    InequalityForm,
+    TooManyBasesError,
+    VerticesAndRays,
+    to_inequality_form,
+)
 
 _STATES = highspy.HighsBasisStatus
 # A point may cost this much more, relative to the optimum, and still count as optimal.
