@@ -47,15 +47,8 @@ _MOST_SOLVERS = 16  # each holds a program, which may be large
 class HighsEngine:
     """Solves batches of cases of a compiled model; keeps one solver for each K.
 
-    Parameters
-    ----------
-    compiled : CompiledModel
-    options : mapping
-        Of HiGHS.
-    bases : dict, optional
-        Bases of linear programs by K and by the key of the case; engines may share it.
-    known : sequence of Basis, optional
-        Bases of the recourse, from :meth:`recourse_bases`.
+    Engines may share ``bases``, those of linear programs by K and by the key of the case.
+    ``known`` are bases of the recourse, from :meth:`recourse_bases`.
     """
 
     def __init__(

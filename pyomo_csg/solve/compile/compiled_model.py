@@ -259,30 +259,17 @@ class Cost:
 
 @dataclass(frozen=True)
 class CompiledModel:
-    """An annotated model as arrays.
+    """An annotated model as arrays; costs of a maximized model are negated.
 
-    Columns are numbered first-stage variables first, then one scenario's recourse.
-    All numbers are functions of the data (p + r,): an outcome followed by the known
-    numbers. First-stage rows and bounds depend on known numbers alone. First-stage costs
-    are certain: terms with known Params stand in the recourse cost, which is exact
-    because weights sum to 1. Costs are to be minimized: those of a maximized model are
-    negated.
-
-    Attributes
-    ----------
-    sense : int
-        1 to minimize, -1 to maximize.
-    p, r : int
-        Numbers of uncertain and of known parameters.
-    first, recourse : Columns
-    first_rows, recourse_rows : Rows
-    first_cost, recourse_cost : Cost
-        h and q; both over all columns.
+    Columns are numbered first-stage variables first, then one scenario's recourse. All numbers
+    are functions of the data (p + r,): an outcome followed by the known numbers. First-stage
+    rows and bounds depend on known numbers alone. First-stage costs are certain: terms with
+    known Params stand in the recourse cost, which is exact because weights sum to 1.
     """
 
-    sense: int
-    p: int
-    r: int
+    sense: int  # 1 to minimize, -1 to maximize
+    p: int  # uncertain numbers
+    r: int  # known numbers
     first: Columns
     recourse: Columns
     first_rows: Rows

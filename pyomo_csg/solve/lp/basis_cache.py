@@ -32,30 +32,19 @@ _ROUNDING = 1e-12  # error of a basic value, relative to its absolute terms
 
 @dataclass(eq=False)
 class Basis:
-    """An optimal basis, and how its basic places depend on the nonbasic ones.
+    """An optimal basis, by its places, and how its basic places depend on the nonbasic ones.
 
-    Attributes
-    ----------
-    basic, nonbasic : array of int
-        Places.
-    at_upper : array (nonbasic,) of bool
-        Whether a nonbasic place is at its upper bound, by the sign of its reduced cost: where
-        two bounds coincide, a solver may report either.
-    response : array (basic, nonbasic)
-    reduced_cost : array (nonbasic,)
-    hits : int
-        How many cases it has answered.
-    block : int
-        Which block of a decomposed recourse it belongs to.
+    ``at_upper`` says whether a nonbasic place is at its upper bound, by the sign of its reduced
+    cost: where two bounds coincide, a solver may report either.
     """
 
     basic: np.ndarray
     nonbasic: np.ndarray
     at_upper: np.ndarray
-    response: np.ndarray
-    reduced_cost: np.ndarray
-    hits: int = 0
-    block: int = 0
+    response: np.ndarray  # (basic, nonbasic)
+    reduced_cost: np.ndarray  # (nonbasic,)
+    hits: int = 0  # cases that it has answered
+    block: int = 0  # of a decomposed recourse
 
     def basic_values(self, fixed: np.ndarray, varying: np.ndarray) -> np.ndarray:
         """Return the basic values (basic, cases) at nonbasic values."""
@@ -80,14 +69,9 @@ class Basis:
 class CaseBounds:
     """Lower and upper bounds of the places for many cases.
 
-    Parameters
-    ----------
-    fixed : tuple of arrays (places,)
-        Bounds of the first places, where all cases share them.
-    varying : tuple of arrays (places, cases)
-        Bounds of the other places.
-    shift : array (rows, cases)
-        What was subtracted from the bounds of the last places, the rows.
+    ``fixed`` (places,) are those of the first places, where all cases share them, and
+    ``varying`` (places, cases) those of the others. ``shift`` (rows, cases) was subtracted from
+    the bounds of the last places, the rows.
     """
 
     def __init__(

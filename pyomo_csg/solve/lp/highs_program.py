@@ -93,19 +93,11 @@ class WarmStarts:
 class HighsProgram:
     """One program kept in HiGHS; only what differs from the last one is sent.
 
-    Parameters
-    ----------
-    layout : Shape
-        Such as a :class:`~pyomo_csg.solve.compile.assembly.Layout`.
-    context : SolveContext
-        Its options come on top of exact tolerances and one thread. A ``time_limit`` among them
-        holds for each run, the context's deadline for all runs.
-    relaxed : bool, optional
-        Whether integer variables become continuous.
-    scaled : bool, optional
-        Whether costs are scaled to suit HiGHS's tolerances.
-    stays_warm : bool, optional
-        Whether every run starts from the last basis, since programs differ in few numbers.
+    The context's options are added to exact tolerances and one thread. A ``time_limit`` among
+    them holds for each run, the context's deadline for all runs. If ``relaxed``, integer
+    variables become continuous; if ``scaled``, costs are scaled to suit HiGHS's tolerances. If
+    the program ``stays_warm``, every run starts from the last basis, since programs differ in
+    few numbers.
     """
 
     def __init__(

@@ -34,17 +34,8 @@ class LinearSolver:
     """Solves zeta-SAA by the dual simplex method, and searches its optimal face.
 
     Where every nonbasic column and row has a nonzero dual, the optimum is unique and needs no
-    search.
-
-    Parameters
-    ----------
-    compiled : CompiledModel
-        Without quadratic terms. Integer variables become continuous.
-    count : int
-        How many scenarios there are.
-    context : SolveContext
-    bases : dict, optional
-        The last basis of each case, by its key; solvers may share it.
+    search. Integer variables become continuous. Solvers may share ``bases``, the last one of
+    each case, by its key.
     """
 
     def __init__(

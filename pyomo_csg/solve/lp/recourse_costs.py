@@ -42,15 +42,8 @@ class RecourseSolver:
     """Costs of decisions under outcomes.
 
     With linear recourse whose matrix and costs are certain, few bases are ever optimal: a basis
-    that was optimal once is optimal wherever it is feasible. So the known bases are tried on all
-    cases at once, and only the rest is solved. Otherwise each case is solved.
-
-    Parameters
-    ----------
-    compiled : CompiledModel
-    context : SolveContext
-    known : sequence of Basis, optional
-        Bases that were optimal for other cases of the model.
+    that was optimal once is optimal wherever it is feasible. So the ``known`` bases are tried
+    on all cases at once, and only the rest is solved. Otherwise each case is solved.
     """
 
     def __init__(

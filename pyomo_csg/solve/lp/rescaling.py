@@ -39,14 +39,10 @@ class RescaledSolver:
     """Certifies answers, and solves again in other units where the certificate fails.
 
     Each row is divided by the size of its terms at the best point so far, each column by the
-    step that its rows notice, and costs by the cost of the point. If that does not help, typical
-    sizes take their place. Units are powers of two, so nothing is rounded. For each choice of
-    units, three variants of the simplex method are tried.
-
-    Attributes
-    ----------
-    last : RescaledProgram or None
-        The one whose optimum was returned last.
+    step that its rows notice, and costs by the cost of the point. If that does not help,
+    typical sizes take their place. Units are powers of two, so nothing is rounded. For each
+    choice of units, three variants of the simplex method are tried. ``last`` is the program
+    whose optimum was returned last.
     """
 
     def __init__(self, layout: Shape, context: SolveContext):

@@ -21,25 +21,15 @@ _AT_BOUND = 1e-9  # HiGHS's feasibility tolerance: closer to a bound is at the b
 class Sensitivity:
     """The derivatives of a quantity with respect to every number of the recourse blocks.
 
-    Attributes
-    ----------
-    row : array (blocks, rows)
-        By the active side of each row.
-    column : array (blocks, columns)
-        By the active bound of each column.
-    entries : array (blocks, entries)
-    cost : array (blocks, all columns)
-    constant : array (blocks, 1)
-    row_at_lower, column_at_lower : array of bool
-        Which bound is active, by the sign of zeta-SAA's dual.
-    hessian : array (blocks, entries), optional
+    Those of rows and columns are by the active side or bound: the lower one where
+    ``row_at_lower`` or ``column_at_lower``, by the sign of zeta-SAA's dual.
     """
 
-    row: np.ndarray
-    column: np.ndarray
-    entries: np.ndarray
-    cost: np.ndarray
-    constant: np.ndarray
+    row: np.ndarray  # (blocks, rows)
+    column: np.ndarray  # (blocks, columns)
+    entries: np.ndarray  # (blocks, entries)
+    cost: np.ndarray  # (blocks, all columns)
+    constant: np.ndarray  # (blocks, 1)
     row_at_lower: np.ndarray
     column_at_lower: np.ndarray
     hessian: np.ndarray | None = None
@@ -94,22 +84,16 @@ def value_sensitivity(
 class Optima:
     """Optima of many linear programs, with their bases.
 
-    Attributes
-    ----------
-    x, column_dual : array (n, columns)
-    row_dual, activity : array (n, rows)
-    inverse : array (n, s, rows)
-        The rows of the basis inverse that belong to the decisions: how each decision changes
-        with the sides of the rows.
-    basic : array (n, columns + rows) of bool
+    ``inverse`` holds the rows of the basis inverse that belong to the decisions: how each
+    decision changes with the sides of the rows.
     """
 
-    x: np.ndarray
-    column_dual: np.ndarray
-    row_dual: np.ndarray
-    activity: np.ndarray
-    inverse: np.ndarray
-    basic: np.ndarray
+    x: np.ndarray  # (n, columns)
+    column_dual: np.ndarray  # (n, columns)
+    row_dual: np.ndarray  # (n, rows)
+    activity: np.ndarray  # (n, rows)
+    inverse: np.ndarray  # (n, s, rows)
+    basic: np.ndarray  # (n, columns + rows), bool
 
     def select(self, cases: np.ndarray) -> Optima:
         """Return the optima of some cases."""

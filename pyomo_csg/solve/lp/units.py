@@ -25,10 +25,7 @@ _ORDINARY = 1e4  # HiGHS copes with units up to this factor from one
 class NaturalUnits:
     """Units of one layout, found from its first program; powers of two, so exact.
 
-    Attributes
-    ----------
-    is_needed : bool
-        Whether the program's own units could mislead the solver.
+    They are needed, ``is_needed``, if the program's units could mislead the solver.
     """
 
     def __init__(self, layout: Shape, arrays: Arrays):

@@ -171,25 +171,14 @@ def _stack_points(points: dict[bytes, np.ndarray], width: int) -> np.ndarray:
 class InequalityForm:
     """One outcome's recourse in the form min q'z, Wz >= side - C y.
 
-    A row or column with two bounds gives two rows, the second one negated.
-
-    Attributes
-    ----------
-    recourse : array (rows, columns)
-        W.
-    technology : array (rows, s)
-        C.
-    side : array (rows,)
-    cost : array (columns,)
-        q.
-    net : array (constraints, rows)
-        Maps the duals of rows to those of the constraints they came from.
+    A row or column with two bounds gives two rows, the second one negated. ``net``
+    (constraints, rows) maps the duals of rows to those of the constraints they came from.
     """
 
-    recourse: np.ndarray
-    technology: np.ndarray
+    recourse: np.ndarray  # W (rows, columns)
+    technology: np.ndarray  # C (rows, s)
     side: np.ndarray
-    cost: np.ndarray
+    cost: np.ndarray  # q
     net: np.ndarray
 
     def dual_vertices(self) -> VerticesAndRays | None:
@@ -223,30 +212,17 @@ def to_inequality_form(layout: RecourseLayout, block: Blocks) -> InequalityForm:
 class RightHandSideArrays:
     """min h'y + q'z + constant, where Ay >= b and Wz >= side + R omega - C y.
 
-    Every bound is a row, and every equality two.
-
-    Attributes
-    ----------
-    name : str
-        Of the model.
-    matrix, side : array (rows, s), (rows,)
-        A and b.
-    cost : array (s,)
-        h.
-    constant : float
-    recourse : InequalityForm
-        W, C, the right-hand side at omega = 0, and q.
-    slopes : array (rows, p)
-        R.
+    Every bound is a row, and every equality two. ``recourse`` holds W, C, q, and the right-hand
+    side at omega = 0.
     """
 
-    name: str
-    matrix: np.ndarray
-    side: np.ndarray
-    cost: np.ndarray
+    name: str  # of the model
+    matrix: np.ndarray  # A (rows, s)
+    side: np.ndarray  # b
+    cost: np.ndarray  # h
     constant: float
     recourse: InequalityForm
-    slopes: np.ndarray
+    slopes: np.ndarray  # R (rows, p)
 
 
 def right_hand_side_arrays(two_stage: TwoStageModel) -> RightHandSideArrays:

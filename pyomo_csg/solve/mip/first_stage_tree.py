@@ -61,29 +61,14 @@ class SolvedNode(NamedTuple):
 
 @dataclass
 class TreeResult:
-    """The incumbent of a tree, its bound, and the regions with the optima.
+    """The incumbent of a tree, its bound, and the regions with the optima."""
 
-    Attributes
-    ----------
-    x : array, optional
-        The incumbent.
-    value, bound : float
-    slack : float
-        How much a cost may exceed the value and still count as equal.
-    complete : bool
-        Whether the incumbent is proven optimal within the gap.
-    stopped : SolverTrouble, optional
-        The limit that stopped the tree.
-    solved : list of SolvedNode
-        The relaxations that were solved.
-    """
-
-    x: np.ndarray | None = None
+    x: np.ndarray | None = None  # the incumbent
     value: float = math.inf
     bound: float = math.inf
-    slack: float = 0.0
-    complete: bool = True
-    stopped: SolverTrouble | None = None
+    slack: float = 0.0  # how much a cost may exceed the value and still count as equal
+    complete: bool = True  # whether the incumbent is proven optimal within the gap
+    stopped: SolverTrouble | None = None  # the limit that stopped the tree
     solved: list[SolvedNode] = field(default_factory=list)
     _candidates: list[tuple[float, Region]] = field(default_factory=list)
 
@@ -117,15 +102,8 @@ class FirstStageTree:
 
     A node whose relaxation rounds to an integer point of the same cost is done. A node whose
     first-stage integers are all fixed is a leaf. The relaxations are certified all at once when
-    the tree is complete; if one fails, the tree is grown again with each certified in turn.
-
-    Parameters
-    ----------
-    layout : Layout
-    relaxation : Relaxation
-    rounder : Rounder
-    gap : float
-        The relative gap at which to stop.
+    the tree is complete; if one fails, the tree is grown again with each certified in turn. The
+    tree stops at the relative ``gap``.
     """
 
     def __init__(

@@ -34,38 +34,20 @@ def fixed_integer_context(context: SolveContext) -> SolveContext:
 
 @dataclass
 class RecourseResult:
-    """The best recourse to each outcome.
+    """The best recourse to each outcome, and lower bounds of its costs, without constants."""
 
-    Attributes
-    ----------
-    z : array (outcomes * recourse columns,)
-        In the order of a program on these outcomes.
-    bound : array (outcomes,)
-        The lower bound of each recourse cost, without constants.
-    """
-
-    z: np.ndarray
-    bound: np.ndarray
+    z: np.ndarray  # (outcomes * recourse columns,), as in a program on these outcomes
+    bound: np.ndarray  # (outcomes,)
 
 
 @dataclass
 class CostLimit:
-    """A limit on the weighted total cost of the recourse to some outcomes.
-
-    Attributes
-    ----------
-    weights, least : array (outcomes,)
-        The weights, and lower bounds of the weighted costs.
-    terms : array (outcomes,)
-        The sums of the absolute terms of these bounds.
-    spare : float
-        By how much the total may exceed the sum of those bounds.
-    """
+    """A limit on the weighted total cost of the recourse to some outcomes."""
 
     weights: np.ndarray
-    least: np.ndarray
-    terms: np.ndarray
-    spare: float
+    least: np.ndarray  # lower bounds of the weighted costs
+    terms: np.ndarray  # the sums of the absolute terms of these bounds
+    spare: float  # by how much the total may exceed the sum of the bounds
 
     def highest(self, k: int) -> float:
         """Return the limit on one outcome's cost if all others are at their bounds."""

@@ -45,23 +45,14 @@ _LEAN = {
 class IntegerFound(Found):
     """An optimum, and the regions that contain all optima.
 
-    Attributes
-    ----------
-    method : str
-        How it was found: ``'relaxation'``, ``'tree'`` or ``'plain'``.
-    regions : list of Region
-        Boxes of first-stage integers that contain all optima.
-    arrays : Arrays
-        The program.
-    stopped : SolverTrouble, optional
-        The limit that stopped the solve. ``x`` is the incumbent, NaN if there is none; the bound
-        is proven all the same.
+    If a limit stopped the solve, ``x`` is the incumbent, NaN if there is none; the bound is
+    proven all the same.
     """
 
-    method: str = "plain"
+    method: str = "plain"  # or 'relaxation' or 'tree'
     regions: list[Region] = field(default_factory=list)
     arrays: Arrays | None = None
-    stopped: SolverTrouble | None = None
+    stopped: SolverTrouble | None = None  # by this limit
 
     @property
     def is_on_one_face(self) -> bool:
@@ -90,21 +81,12 @@ class IntegerSolver:
     alone. Without any, with more, or if the tree needs more than 1000 relaxations (a leaf that
     is an integer program counts as 20), HiGHS solves the whole program from the incumbent. So
     it does for first-stage integers with more than two values and a continuous recourse, where
-    its cuts close the gap sooner than branching.
+    its cuts close the gap sooner than branching. ``method`` selects one of these ways,
+    ``'relaxation'``, ``'tree'`` or ``'plain'``; HiGHS takes over where it cannot finish.
 
-    Parameters
-    ----------
-    compiled : CompiledModel
-        With integer variables and a linear objective.
-    count : int
-        How many scenarios there are.
-    context : SolveContext
-        With ``mip_rel_gap``, the value is the incumbent's, the bound is proven, and
-        Opt-Search looks around the incumbent only. ``time_limit`` holds for each case; a case
-        of :meth:`solve_many` that it stops has both an incumbent and a trouble.
-    method : str, optional
-        ``'relaxation'``, ``'tree'`` or ``'plain'``: skip the other two. HiGHS takes over where
-        the relaxation or the tree cannot finish.
+    With ``mip_rel_gap``, the value is the incumbent's, the bound is proven, and Opt-Search
+    looks around the incumbent only. ``time_limit`` holds for each case; a case of
+    :meth:`solve_many` that it stops has both an incumbent and a trouble.
     """
 
     def __init__(

@@ -60,12 +60,8 @@ class MipProgram(HighsProgram):
     """An integer program, solved exactly unless options say otherwise.
 
     HiGHS's tolerances are absolute. So it gets the costs of each program in a unit, a power of
-    two, in which the cost terms of its own relaxation add up to about one.
-
-    Attributes
-    ----------
-    bound : float
-        The lower bound of the last program, without its offset.
+    two, in which the cost terms of the program's relaxation add up to about one. ``bound`` is
+    the lower bound of the last program, without its offset.
     """
 
     def __init__(self, layout: Shape, context: SolveContext):

@@ -25,28 +25,18 @@ from pyomo_csg.validation import Problems, is_number
 
 @dataclass(frozen=True)
 class Profile:
-    """The settings of one solver, and how exact it is with them.
+    """The settings of one solver, and how exact it is with them."""
 
-    Attributes
-    ----------
-    install : str
-        How to install it.
-    exact : mapping
-        Options for the most exact answers that the solver can give.
-    decisive : mapping
-        Additional options that let it distinguish infeasible from unbounded. Solvers keep
-        options, so ``exact`` resets these to their usual values.
-    accuracy : float
-        The relative error of a value recomputed from the point it returns.
-    has_integers : bool
-        Whether it solves integer programs; Ipopt would silently relax them.
-    """
-
-    install: str
+    install: str  # how to install it
+    # Options for the most exact answers that the solver can give.
     exact: Mapping[str, Any] = field(default_factory=dict)
+    # More options, which let it distinguish infeasible from unbounded. Solvers keep options, so
+    # ``exact`` resets these to their usual values.
     decisive: Mapping[str, Any] = field(default_factory=dict)
-    accuracy: float = 1e-9
-    has_integers: bool = True
+    accuracy: float = (
+        1e-9  # relative error of a value recomputed from the point it returns
+    )
+    has_integers: bool = True  # Ipopt would silently relax them
 
 
 PROFILES = {

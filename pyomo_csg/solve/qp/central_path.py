@@ -97,13 +97,7 @@ class _Iterate:
 
 
 class CentralPath:
-    """The path to the optimum of one program; ``check`` may end it by an error.
-
-    Attributes
-    ----------
-    steps : int
-        The number of steps made.
-    """
+    """The path to the optimum of one program, in ``steps``; ``check`` may end it by an error."""
 
     def __init__(self, program: QuadraticProgram, check: Callable[[], object]):
         self.steps, self._check, self._n = 0, check, len(program.cost)
