@@ -16,10 +16,10 @@ from pyomo_csg.solve.engine import (
     GradientResult,
     GradientTask,
     SolveResult,
-    SolverTrouble,
     SolveTask,
     Troubles,
     bad_cases,
+    noted,
 )
 from pyomo_csg.solve.lp.sensitivity import (
     Optima,
@@ -52,13 +52,10 @@ class Derivatives:
         for i, zeta in enumerate(task.scenarios):
             if i in result.troubles:
                 continue
-            try:
+            with noted(result.troubles, i):
                 found, smooth[i] = self._differentiable_optimum(blocks[i], weights[i])
-            except SolverTrouble as trouble:
-                result.troubles[i] = trouble
-                continue
-            sensitivity = value_sensitivity(self._compiled, found, weights[i])
-            gradients[i] = sensitivity.scenario_gradient(self._compiled, zeta)
+                sensitivity = value_sensitivity(self._compiled, found, weights[i])
+                gradients[i] = sensitivity.scenario_gradient(self._compiled, zeta)
         result.gradients, result.smooth = gradients, smooth
 
     def _differentiable_optimum(
@@ -188,10 +185,8 @@ class Derivatives:
             (len(weights), self._solvers.relaxation(weights.shape[1]).layout.columns)
         )
         for i in map(int, _solved_cases(len(weights), troubles)):
-            try:
+            with noted(troubles, i):
                 held[i] = solver.solve(blocks[i], weights[i]).x
-            except SolverTrouble as trouble:
-                troubles[i] = trouble
         return held
 
     def _quadratic_optima(
@@ -206,11 +201,8 @@ class Derivatives:
         assert isinstance(solver, QuadraticSolver)
         optima: list[QuadraticOptimum | None] = [None] * len(weights)
         for i in map(int, _solved_cases(len(weights), troubles)):
-            try:
+            with noted(troubles, i):
                 found = optima[i] = solver.solve(blocks[i], weights[i])
-            except SolverTrouble as trouble:
-                troubles[i] = trouble
-            else:
                 smooth[i] = self._is_smooth(found, blocks[i])
         return QuadraticOptima(optima, weights)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
@@ -50,6 +51,15 @@ class SolverTrouble(Exception):  # noqa: N818
 
 
 Troubles: TypeAlias = dict[int, SolverTrouble]  # by the number of the case
+
+
+@contextmanager
+def noted(troubles: Troubles, case: int) -> Iterator[None]:
+    """Note the SolverTrouble that the code inside raises, if any, under the case."""
+    try:
+        yield
+    except SolverTrouble as trouble:
+        troubles[case] = trouble
 
 
 def bad_data() -> SolverTrouble:

@@ -25,12 +25,12 @@ from pyomo_csg.solve.engine import (
     ScenarioSolver,
     SolveContext,
     SolveResult,
-    SolverTrouble,
     SolveTask,
     Stats,
     Task,
     Troubles,
     bad_cases,
+    noted,
 )
 from pyomo_csg.solve.lp.basis_cache import Basis
 from pyomo_csg.solve.lp.linear_solver import LinearSolved, LinearSolver
@@ -147,7 +147,7 @@ class HighsEngine:
         if not searches:
             return LossResult(losses, unique, troubles=troubles)
         self.stats.certified += len(direct) - len(failed)
-        # Where this decision has no recourse another optimal one may have it.
+        # Where this decision has no recourse, another optimal one may have one.
         left = np.flatnonzero(solved & np.isnan(losses))
         if len(left):
             if isinstance(found, LinearSolved) and kind == "optimistic":
@@ -208,7 +208,7 @@ class HighsEngine:
             assert isinstance(solver, LinearSolver)  # the oracle refuses others
             search = solver.search_worst
         for i in map(int, good):
-            try:
+            with noted(troubles, i):
                 found = solver.solve(blocks[i], weights[i])
                 if found.unique:
                     losses[i] = self._cost(found, outcomes[i])
@@ -216,8 +216,6 @@ class HighsEngine:
                     losses[i] = search(
                         found, blocks[i], weights[i], reactions[i : i + 1]
                     )
-            except SolverTrouble as trouble:
-                troubles[i] = trouble
         return losses, troubles
 
     def _cost(self, found: Found, outcome: np.ndarray) -> float:

@@ -75,7 +75,7 @@ class Oracle:
     workers : int, optional
         How many threads to use without an executor, or how many workers it has.
     options : mapping, optional
-        Of the solver, such as ``{'time_limit': 10.0}``, in seconds for one program.
+        Options of the solver, such as ``{'time_limit': 10.0}``, in seconds per program.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ class RescaledSolver:
         row_duals: np.ndarray,
         need_clear: bool = True,
     ) -> tuple[np.ndarray, Certificate]:
-        """Return a point (columns,) and its certificate: as given, or solved again.
+        """Return a point (columns,) and its certificate: this one, or solved again.
 
         ``need_clear`` says whether it matters which duals are zero.
         """

@@ -113,19 +113,11 @@ class FixedIntegerSolver:
         highest: float,
     ) -> MipResult:
         """Return an optimum that costs at most ``highest``, if any, and a bound."""
-        if self._fixes_decision:
-            return self._solve_by_scenario(blocks, weights, arrays, node, highest)
-        start = self._find_start(blocks, arrays, node) if self._needs_start else None
-        return self._program.solve_to_limit(arrays, start, highest)
-
-    def _solve_by_scenario(
-        self,
-        blocks: Blocks,
-        weights: np.ndarray,
-        arrays: Arrays,
-        node: Node,
-        highest: float,
-    ) -> MipResult:
+        if not self._fixes_decision:
+            start = None
+            if self._needs_start:
+                start = self._find_start(blocks, arrays, node)
+            return self._program.solve_to_limit(arrays, start, highest)
         decision, n1 = node.lower, self._layout.n1
         # With the decision fixed, the relaxation separates by scenario.
         terms = (arrays.cost * node.x)[n1:].reshape(len(weights), -1)

@@ -9,7 +9,14 @@ import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
-from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
+from pyomo_csg.solve.engine import (
+    Found,
+    SolveContext,
+    Solved,
+    SolverTrouble,
+    Troubles,
+    noted,
+)
 from pyomo_csg.solve.mip.first_stage_tree import (
     FirstStageTree,
     Node,
@@ -181,11 +188,9 @@ class IntegerSolver:
                 outcomes[cases],
             )
         for i, one in found.items():
-            try:
+            with noted(troubles, i):
                 if np.isnan(losses[i]) and i not in troubles:
                     losses[i] = self.search(one, blocks[i], weights[i], outcomes[i])
-            except SolverTrouble as trouble:
-                troubles[i] = trouble
         return losses, troubles
 
     def search(
@@ -224,15 +229,11 @@ class IntegerSolver:
                 found[i] = _integer_found(arrays, x, root.bound, "relaxation", [root])
                 continue
             root.may_round = not self.uses_rounding
-            try:
-                found[i] = self._branch(
-                    arrays, root, relaxed.blocks[i], relaxed.weights[i]
-                )
-            except SolverTrouble as trouble:
-                troubles[i] = trouble
-                continue
-            if (stopped := found[i].stopped) is not None:
-                troubles[i] = stopped
+            with noted(troubles, i):
+                blocks, weights = relaxed.blocks[i], relaxed.weights[i]
+                found[i] = self._branch(arrays, root, blocks, weights)
+                if (stopped := found[i].stopped) is not None:
+                    troubles[i] = stopped
         return found, troubles
 
     def _branch(

@@ -77,10 +77,15 @@ class MipProgram(HighsProgram):
 
     def load(self, arrays: Arrays) -> None:
         """Make HiGHS hold this program, in natural units if its own could mislead it."""
+        units = self._natural_units(arrays)
+        arrays = replace(arrays, cost=self._factor * arrays.cost)
+        super().load(units.scaled(arrays) if units.is_needed else arrays)
+
+    def _natural_units(self, arrays: Arrays) -> NaturalUnits:
+        """Return the units of the first program, which all others share."""
         if self._units is None:
             self._units = NaturalUnits(self.layout, arrays)
-        arrays = replace(arrays, cost=self._factor * arrays.cost)
-        super().load(self._units.scaled(arrays) if self._units.is_needed else arrays)
+        return self._units
 
     def point(self) -> np.ndarray:
         """Return the column values."""
@@ -152,9 +157,8 @@ class MipProgram(HighsProgram):
         """Return a start in the units of the program that HiGHS holds."""
         if start is None:
             return None
-        if self._units is None:
-            self._units = NaturalUnits(self.layout, arrays)
-        return start / self._units.columns if self._units.is_needed else start
+        units = self._natural_units(arrays)
+        return start / units.columns if units.is_needed else start
 
     def _check_gap(self, value: float) -> None:
         """Raise a SolverTrouble if the bound does not prove the value optimal."""

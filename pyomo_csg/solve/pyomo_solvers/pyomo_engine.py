@@ -27,6 +27,7 @@ from pyomo_csg.solve.engine import (
     SolverTrouble,
     SolveTask,
     Stats,
+    noted,
 )
 from pyomo_csg.solve.pyomo_solvers.pyomo_programs import (
     PersistentProgram,
@@ -88,6 +89,7 @@ class PyomoSolver:
         self._sign = int(two_stage.sense)
         self._params = [ComponentUID(p) for p in two_stage.uncertain_params]
         self._known = [ComponentUID(p) for p in two_stage.known_params]
+        self.width = len(two_stage.first_stage_variables)
         self._variables = [ComponentUID(v) for v in two_stage.first_stage_variables]
         self._whole = [not v.is_continuous() for v in two_stage.first_stage_variables]
         self._programs: dict[tuple[str, int], PersistentProgram] = {}
@@ -194,7 +196,6 @@ class PyomoEngine:
     def __init__(self, model: BlockData, solver: str, options: Mapping[str, Any]):
         self._solver = PyomoSolver(model, solver, options)
         self.stats = self._solver.stats
-        self._width = len(TwoStageModel(model).first_stage_variables)
 
     def stop_at(self, end: float) -> None:
         """Solve nothing after ``end``, as in :meth:`Engine.stop_at`."""
@@ -208,7 +209,7 @@ class PyomoEngine:
             result.decisions[i], result.values[i] = point.decision, point.value
             result.bounds[i] = point.bound
 
-        result = task.empty_result(self._width)
+        result = task.empty_result(self._solver.width)
         return _each_case(solve, result)
 
     def losses(self, task: LossTask) -> LossResult:
@@ -219,7 +220,7 @@ class PyomoEngine:
                 task.scenarios[i], task.weights[i], task.outcomes[i], task.kind
             )
 
-        result = task.empty_result(self._width)
+        result = task.empty_result(self._solver.width)
         return _each_case(solve, result)
 
     def costs(self, task: CostTask) -> CostResult:
@@ -228,7 +229,7 @@ class PyomoEngine:
         def solve(i: int) -> None:
             result.costs[i] = self._solver.cost(task.decisions[i], task.outcomes[i])
 
-        result = task.empty_result(self._width)
+        result = task.empty_result(self._solver.width)
         return _each_case(solve, result)
 
     def gradients(self, task: GradientTask) -> GradientResult:
@@ -243,8 +244,6 @@ class PyomoEngine:
 def _each_case(solve: Callable[[int], None], result: R) -> R:
     """Return the result after ``solve`` has filled in each case, or its trouble."""
     for i in range(len(result)):
-        try:
+        with noted(result.troubles, i):
             solve(i)
-        except SolverTrouble as trouble:
-            result.troubles[i] = trouble
     return result

@@ -170,7 +170,7 @@ class CentralPath:
         )
 
     def _residuals(self, at: _Iterate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what is missing in derivatives by columns and by activities, and in rows."""
+        """Return the residuals of the derivatives by columns and by activities, and of rows."""
         n, bound = self._n, at.low.dual - at.high.dual
         column = (bound[:n] - self._gradient(at))[self._free]
         row = np.where(self._equal, 0.0, bound[n:] - at.row_dual)

@@ -74,7 +74,11 @@ def factor(
 
 @dataclass
 class _Bounds:
-    """Values with multipliers between bounds, and how much of either would be noticed."""
+    """Values between bounds, with their multipliers.
+
+    The shares turn a change of a value or of a multiplier into a share of the largest terms
+    that it affects.
+    """
 
     values: np.ndarray
     duals: np.ndarray
@@ -134,8 +138,8 @@ def _conditions(
 ) -> Iterator[_Bounds]:
     """Yield the conditions of columns, then those of rows.
 
-    A change of a column is noticed by its rows and derivatives, and a multiplier by the
-    columns' derivatives, in proportion to the terms of these.
+    A change of a column affects its rows and derivatives, and that of a multiplier the
+    derivatives. Both are measured relative to the terms of these.
     """
     parts, terms = map(np.maximum, size_terms(program, point), floors)
     by_part, by_term = _inverse(parts), _inverse(terms)

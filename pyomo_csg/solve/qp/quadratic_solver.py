@@ -16,6 +16,7 @@ from pyomo_csg.solve.engine import (
     SolverTrouble,
     Troubles,
     bad_cases,
+    noted,
 )
 from pyomo_csg.solve.lp.face_search import SearchLayout, restrict_to_face
 from pyomo_csg.solve.qp.kkt_solver import KktSolver, Units
@@ -87,10 +88,8 @@ class QuadraticSolver:
         """Solve one case after the other, for blocks with two leading axes."""
         solved = Solved.empty(len(weights), self._layout.n1)
         for i in range(len(weights)):
-            try:
+            with noted(solved.troubles, i):
                 solved.put(i, self.solve(blocks[i], weights[i], certify))
-            except SolverTrouble as trouble:
-                solved.troubles[i] = trouble
         return solved
 
     def search(
