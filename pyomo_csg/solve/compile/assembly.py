@@ -23,6 +23,11 @@ class Shape(Protocol):
     integer: np.ndarray
 
 
+def entry_columns(layout: Shape) -> np.ndarray:
+    """Return the column of each matrix entry."""
+    return np.repeat(np.arange(layout.columns), np.diff(layout.start))
+
+
 @dataclass(frozen=True)
 class FirstStageData:
     """The first-stage part of programs; arrays may have the axes of recourse blocks first."""

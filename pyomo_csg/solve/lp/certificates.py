@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
+from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack, entry_columns
 from pyomo_csg.solve.lp.units import ROUNDING_NOISE, TypicalSizes, typical_sizes
 
 # Allowed violation of a row, relative to the sum of its absolute terms. The simplex method runs
@@ -43,6 +43,7 @@ _FARTHEST = 10.0
 _MOST_ACTIVE = 500  # rows; a dense system of more takes longer than solving again
 _MANY = 8  # cases from which sparse products are faster than sums of terms
 
+# One comparison with the middle of the doubtful shares is faster than two with their ends.
 _DOUBTFUL_MIDDLE = (_SURELY_ZERO + _SURELY_NONZERO) / 2
 
 
@@ -117,7 +118,7 @@ class CertificateChecker:
         self._dual_noise: np.ndarray | None = None
         self._shared: tuple[np.ndarray, Any, Any] | None = None
         self._row = layout.index.astype(np.intp)
-        self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
+        self._column = entry_columns(layout)
 
     def check(
         self, program: Arrays | Stack, x: np.ndarray, row_duals: np.ndarray

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
+from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack, entry_columns
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.certificates import Certificate, CertificateChecker
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, PRIMAL_SIMPLEX, HighsProgram
@@ -49,7 +49,7 @@ class RescaledSolver:
         self._layout, self.checker = layout, CertificateChecker(layout)
         # The clock of a case may belong to a later one by now.
         self._context = context.without_case_limit()
-        self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
+        self._column = entry_columns(layout)
         self.last: RescaledProgram | None = None
 
     def certify(

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Arrays, Shape
+from pyomo_csg.solve.compile.assembly import Arrays, Shape, entry_columns
 
 # Alternating means over rows and columns converge geometrically; 20 sweeps are plenty.
 _SWEEPS = 20
 # Size of rounding errors, relative to typical rows, columns and costs: about 5000 times machine
-# precision, since sums have many terms, and still far below every tolerance above it.
+# precision, since sums have many terms, and still far below every other tolerance.
 ROUNDING_NOISE = 1e-12
 _ORDINARY = 1e4  # HiGHS copes with units up to this factor from one
 
@@ -30,7 +30,7 @@ class NaturalUnits:
 
     def __init__(self, layout: Shape, arrays: Arrays):
         self._row = layout.index.astype(np.intp)
-        self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
+        self._column = entry_columns(layout)
         rows, columns = geometric_units(
             (self._row, self._column, arrays.values),
             (arrays.row_lower, arrays.row_upper),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
+from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack, entry_columns
 from pyomo_csg.solve.lp.certificates import CertificateChecker
 from pyomo_csg.solve.mip.mip_program import COST_SLACK, cost_terms
 
@@ -22,7 +22,7 @@ class Rounder:
         self._layout = layout
         self._checker = CertificateChecker(layout)
         self._integer = np.flatnonzero(layout.integer)
-        self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
+        self._column = entry_columns(layout)
         self._entries = np.flatnonzero(layout.integer[self._column])
 
     def find_integer_point(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
