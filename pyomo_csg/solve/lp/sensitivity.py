@@ -106,7 +106,34 @@ class Optima:
 
         Blocks have two leading axes, cases and blocks; slopes are (n, s).
         """
-        return _decision_sensitivity(compiled, blocks, self, slopes)
+        n1, m1 = len(compiled.first), len(compiled.first_rows)
+        n2, m2 = len(compiled.recourse), len(compiled.recourse_rows)
+        cases, count = blocks.row_lower.shape[:2]
+        row = np.einsum("ns,nsr->nr", slopes, self.inverse)[:, m1:]
+        row = row.reshape(cases * count, m2)
+        first = np.repeat(self.x[:, :n1], count, axis=0)
+        all_x = np.hstack([first, self.x[:, n1:].reshape(cases * count, n2)])
+        rows = compiled.recourse_rows
+        column = np.zeros((cases * count, n2))
+        if not compiled.recourse.certain:
+            recourse = rows.column >= n1
+            entries = blocks.entries.reshape(cases * count, blocks.entries.shape[-1])[
+                :, recourse
+            ]
+            terms = -row[:, rows.row[recourse]] * entries
+            for entry, place in enumerate(rows.column[recourse] - n1):
+                column[:, place] += terms[:, entry]
+            nonbasic = ~self.basic[:, n1 : self.x.shape[1]]
+            column *= nonbasic.reshape(cases * count, n2)
+        return Sensitivity(
+            row,
+            column,
+            _entry_sensitivity(compiled, row, all_x),
+            np.zeros_like(all_x),
+            np.zeros((cases * count, 1)),
+            self.row_dual[:, m1:].reshape(cases * count, m2) >= 0,
+            self.column_dual[:, n1:].reshape(cases * count, n2) >= 0,
+        )
 
     def is_degenerate(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         """Return where (n,) a basic column or row is at one of its bounds."""
@@ -159,39 +186,6 @@ class BasisReader:
         np.put_along_axis(basic, places, True, axis=1)
         duals = column_dual / self._scale, row_dual / self._scale
         return Optima(x, *duals, activity, self._inverse, basic)
-
-
-def _decision_sensitivity(
-    compiled: CompiledModel, blocks: Blocks, optima: Optima, slopes: np.ndarray
-) -> Sensitivity:
-    n1, m1 = len(compiled.first), len(compiled.first_rows)
-    n2, m2 = len(compiled.recourse), len(compiled.recourse_rows)
-    cases, count = blocks.row_lower.shape[:2]
-    row = np.einsum("ns,nsr->nr", slopes, optima.inverse)[:, m1:]
-    row = row.reshape(cases * count, m2)
-    first = np.repeat(optima.x[:, :n1], count, axis=0)
-    all_x = np.hstack([first, optima.x[:, n1:].reshape(cases * count, n2)])
-    rows = compiled.recourse_rows
-    column = np.zeros((cases * count, n2))
-    if not compiled.recourse.certain:
-        recourse = rows.column >= n1
-        entries = blocks.entries.reshape(cases * count, blocks.entries.shape[-1])[
-            :, recourse
-        ]
-        terms = -row[:, rows.row[recourse]] * entries
-        for entry, place in enumerate(rows.column[recourse] - n1):
-            column[:, place] += terms[:, entry]
-        nonbasic = ~optima.basic[:, n1 : optima.x.shape[1]]
-        column *= nonbasic.reshape(cases * count, n2)
-    return Sensitivity(
-        row,
-        column,
-        _entry_sensitivity(compiled, row, all_x),
-        np.zeros_like(all_x),
-        np.zeros((cases * count, 1)),
-        optima.row_dual[:, m1:].reshape(cases * count, m2) >= 0,
-        optima.column_dual[:, n1:].reshape(cases * count, n2) >= 0,
-    )
 
 
 def _entry_sensitivity(

@@ -121,4 +121,4 @@ def test_only_the_last_used_solvers_are_kept(monkeypatch):
             )
             values = engine.solve(SolveTask(zetas, weights)).values
             assert oracle.solve(zetas).value == pytest.approx(values)
-        assert list(engine._solvers) == [5, 1, 2]
+        assert list(engine._solvers._solvers) == [5, 1, 2]
