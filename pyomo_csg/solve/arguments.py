@@ -183,13 +183,16 @@ class Arguments:
 def check_call(on_error: Any, deadline: Any, mip_gap: Any) -> None:
     """Raise before anything is solved if a setting of a call cannot be used."""
     problems = Problems("Cannot solve")
-    if not is_one_of(on_error, ("raise", "record")):
-        problems.add(f"on_error is {on_error!r:.80}; give 'raise' or 'record'")
     if not (deadline is None or is_number(deadline) or deadline == math.inf):
         problems.add(f"deadline is {deadline!r}; give a value of time.monotonic()")
     if mip_gap is not None and not (is_number(mip_gap) and 0 <= mip_gap < 1):
         problems.add(f"mip_gap is {mip_gap!r}; give a number from 0 to below 1")
     problems.raise_any()
+    if not is_one_of(on_error, ("raise", "record")):
+        raise DataError(
+            "Unknown way with errors",
+            [f"on_error is {on_error!r}; give 'raise' or 'record'"],
+        )
 
 
 def case_keys(keys: Any, count: int, fresh: bool) -> np.ndarray | None:

@@ -188,8 +188,8 @@ class IntegerSolver:
                 outcomes[cases],
             )
         for i, one in found.items():
-            with noted(troubles, i):
-                if np.isnan(losses[i]) and i not in troubles:
+            if np.isnan(losses[i]) and i not in troubles:
+                with noted(troubles, i):
                     losses[i] = self.search(one, blocks[i], weights[i], outcomes[i])
         return losses, troubles
 
