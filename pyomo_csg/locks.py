@@ -11,16 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-_forks = 0
 _held_folders: set[FolderLock] = set()
-
-
-def fork_count() -> int:
-    """Return how many forks lie between this process and the first one.
-
-    Objects compare it to notice a fork. Unlike the process id, it cannot repeat.
-    """
-    return _forks
 
 
 def process_wide_lock() -> Any:
@@ -119,12 +110,10 @@ class FolderLock:
 
 
 def _after_fork_in_child() -> None:
-    """Count the fork, and close the child's share of folder locks.
+    """Close the child's share of folder locks.
 
     A worker can outlive a killed parent, and would keep the folder locked.
     """
-    global _forks
-    _forks += 1
     for lock in list(_held_folders):
         lock.release()
 

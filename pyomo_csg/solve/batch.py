@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import threading
 import time
@@ -18,13 +19,14 @@ from concurrent.futures import (
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
 from pyomo_csg.errors import SolveError
-from pyomo_csg.locks import fork_count, process_wide_lock
+from pyomo_csg.locks import process_wide_lock
 from pyomo_csg.progress_bars import progress_bar
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import (
     DEADLINE_PASSED,
     FOREVER,
@@ -47,17 +49,18 @@ from pyomo_csg.solve.lp.basis_cache import Basis
 
 logger = logging.getLogger(__name__)
 
-_MOST_CASES = 512  # in a chunk
-_MOST_MIXED_CASES = 64  # of programs with integers in the first stage alone
-_MOST_SLOW_CASES = 8  # of integer recourse and other solvers, so that a bar moves
-# Chunks that begin cold: small enough to share out, large enough to make up for that. In
-# large programs a cold start is little, so a chunk has as many rows and columns.
+_MOST_CASES = 512  # cases in a chunk
+_MOST_MIXED_CASES = 64  # where only the first stage has integers
+_MOST_SLOW_CASES = 8  # with integer recourse or other solvers, so that the bar moves
+# Cases in a chunk with fresh=True, which starts without a basis. It must be small, so that
+# workers share the cases, and large, so that the cold start pays. In large programs a cold start
+# matters less, so the total of rows and columns in a chunk is limited.
 _LEAST_FRESH_CASES, _FRESH_CASES, _FRESH_NUMBERS = 4, 128, 16_000
-_FRESH_COSTS = 4096  # which are cheap once the bases are known
+_FRESH_COSTS = 4096  # more, since costs are cheap once the bases are known
 _MOST_NUMBERS = 2_000_000  # in one array of all cases of a chunk
-_LEAST_CHUNKS = 4  # a worker, so that the slowest does not hold up the rest
-_MOST_ENGINES = 16
-_MOST_DEATHS = 2
+_LEAST_CHUNKS = 4  # per worker, so that the slowest one does not delay the rest
+_MOST_ENGINES = 16  # that a thread keeps
+_MOST_DEATHS = 2  # of the worker pool in one batch
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class Recipe:
         return replace(self, options=options, name=f"{self.name} {gap}")
 
     def fresh_cases(self, task: Task[Any]) -> int:
-        """Return the cases that share a cold start; the fewer, the larger their programs."""
+        """Return how many cases share a cold start: fewer where programs are larger."""
         weights = task.arrays().get("weights")
         if self.compiled is None or weights is None:
             return _FRESH_CASES
@@ -156,32 +159,16 @@ def work(
         try:
             match task:
                 case SolveTask():
-                    result = engine.solve(
-                        task.scenarios, task.weights, task.keys, task.gradient
-                    )
+                    result = engine.solve(task)
                 case LossTask():
-                    result = engine.losses(
-                        task.scenarios,
-                        task.weights,
-                        task.outcomes,
-                        task.keys,
-                        task.kind,
-                    )
+                    result = engine.losses(task)
                 case CostTask():
-                    result = engine.costs(task.decisions, task.outcomes)
+                    result = engine.costs(task)
                 case GradientTask():
-                    result = engine.gradients(
-                        task.scenarios,
-                        task.weights,
-                        task.outcomes,
-                        task.outcome_weights,
-                        task.keys,
-                    )
+                    result = engine.gradients(task)
                 case DecisionTask():
-                    result = engine.decision_gradients(
-                        task.scenarios, task.weights, task.slopes, task.keys
-                    )
-        except BaseException:  # its solvers may have been stopped halfway
+                    result = engine.decision_gradients(task)
+        except BaseException:  # its solvers may be in an undefined state
             _thread.__dict__.get("engines", {}).pop(recipe.name, None)
             raise
         return result, engine.stats.reset()
@@ -209,12 +196,13 @@ class Batch:
         self._recipe = recipe
         self._workers = workers
         self._executor = executor
-        self._lock, self._forks = threading.Lock(), fork_count()
+        self._lock, self._was_forked = threading.Lock(), False
         if executor is None and workers > 1:
             # HiGHS releases the GIL; Pyomo's solver interfaces share global state.
             pool: Any = ThreadPoolExecutor if recipe.compiled else ProcessPoolExecutor
             self._executor = pool(workers)
         self.stats = Stats()
+        _batches.add(self)
 
     def rehearse(self, *arrays: np.ndarray) -> None:
         """Find the recourse bases of some cases, and start all later engines with them."""
@@ -243,51 +231,67 @@ class Batch:
         end = FOREVER if deadline is None else Moment(deadline)
         recipe = self._recipe.with_gap(gap)
         start = time.perf_counter()
-        self._renew_after_fork()
+        if self._was_forked:
+            self._renew_pool()
         if fresh:
             cases, places = distinct_cases(list(task.arrays().values()))
             task = task.take(cases)
         chunks = list(self._chunks(task, fresh))
-        results: dict[int, R] = {}
         try:
-            shown = progress and len(chunks) > 1
-            with progress_bar(task.label, len(task), "cases", shown) as bar:
-                if self._needs_executor(task):
-                    for number, result in self._submit(
-                        recipe, task, chunks, fresh, end
-                    ):
-                        results[number] = result
-                        bar.update(chunks[number].stop - chunks[number].start)
-                for number, chunk in enumerate(chunks):
-                    if number not in results:
-                        part = task if len(chunks) == 1 else task.take(chunk)
-                        results[number], stats = work(recipe, part, fresh, end)
-                        self._count(stats)
-                        bar.update(chunk.stop - chunk.start)
+            if len(chunks) == 1 and not self._needs_executor(task):
+                joined, stats = work(recipe, task, fresh, end)
+                self._count(stats)
+            else:
+                joined = self._run_chunks(recipe, task, chunks, fresh, end, progress)
         except GaveUpError as error:
             first = chunks[error.number].start
             case = int(cases[first]) if fresh else first
             raise SolveError(case, "worker died", "again and again") from None
         finally:
             self._count(Stats(total_seconds=time.perf_counter() - start))
-        joined = join([results[number] for number in range(len(chunks))])
         return joined.take(places) if fresh else joined
+
+    def _run_chunks(
+        self,
+        recipe: Recipe,
+        task: Task[R],
+        chunks: list[slice],
+        fresh: bool,
+        end: Moment,
+        progress: bool,
+    ) -> R:
+        """Solve chunks on the executor, if any, the rest in this thread, and join the results."""
+        results: dict[int, R] = {}
+        shown = progress and len(chunks) > 1
+        with progress_bar(task.label, len(task), "cases", shown) as bar:
+            if self._needs_executor(task):
+                for number, result in self._submit(recipe, task, chunks, fresh, end):
+                    results[number] = result
+                    bar.update(chunks[number].stop - chunks[number].start)
+            for number, chunk in enumerate(chunks):
+                if number not in results:
+                    part = task.take(chunk)
+                    results[number], stats = work(recipe, part, fresh, end)
+                    self._count(stats)
+                    bar.update(chunk.stop - chunk.start)
+        return join([results[number] for number in range(len(chunks))])
 
     def _count(self, stats: Stats) -> None:
         with self._lock:
             self.stats.add(stats)
 
-    def _renew_after_fork(self) -> None:
-        """Replace the lock and the pool in a forked process, which has no threads."""
-        if self._forks == fork_count():
-            return
-        self._lock = threading.Lock()
+    def note_fork(self) -> None:
+        """Replace the lock in a forked process: no thread is left to release it."""
+        self._lock, self._was_forked = threading.Lock(), True
+
+    def _renew_pool(self) -> None:
+        """Replace a pool of the parent process; its workers are not this one's."""
         if isinstance(self._executor, ThreadPoolExecutor | ProcessPoolExecutor):
             self._executor = pool_like(self._executor)
-        self._forks = fork_count()
+        self._was_forked = False
 
     def _needs_executor(self, task: Task[Any]) -> bool:
-        """Whether to use the executor; one case is solved in this thread, not another."""
+        """Whether to use the executor; a pool of threads would only delay a single case."""
         is_pool = isinstance(self._executor, ThreadPoolExecutor)
         return self._executor is not None and not (is_pool and len(task) == 1)
 
@@ -311,7 +315,7 @@ class Batch:
         fresh: bool,
         end: Moment,
     ) -> Iterator[tuple[int, R]]:
-        """Yield results from the executor as they come; stop early if it is gone."""
+        """Yield results from the executor as they complete; stop if the executor is gone."""
 
         def arguments(number: int) -> tuple[Recipe, Task[R], bool, Moment]:
             return recipe, task.take(chunks[number]), fresh, end
@@ -338,12 +342,26 @@ class Batch:
                 return  # another thread has replaced it
             if isinstance(broken, ProcessPoolExecutor):
                 logger.warning(
-                    "A worker died; its pool is replaced, its cases solved again"
+                    "A worker died; its pool is replaced and its cases are solved again"
                 )
                 self._executor = pool_like(broken)
             else:
-                logger.warning("The executor broke; the rest is solved in this process")
+                logger.warning(
+                    "The executor broke; the remaining cases are solved in this process"
+                )
                 self._executor = None
+
+
+_batches: WeakSet[Batch] = WeakSet()
+
+
+def _note_fork() -> None:
+    for batch in list(_batches):
+        batch.note_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
 
 
 def distinct_cases(arrays: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
@@ -50,6 +51,15 @@ class SolverTrouble(Exception):  # noqa: N818
 
 
 Troubles: TypeAlias = dict[int, SolverTrouble]  # by the number of the case
+
+
+@contextmanager
+def noted(troubles: Troubles, case: int) -> Iterator[None]:
+    """Note the SolverTrouble that the code inside raises, if any, under the case."""
+    try:
+        yield
+    except SolverTrouble as trouble:
+        troubles[case] = trouble
 
 
 def bad_data() -> SolverTrouble:
@@ -109,7 +119,7 @@ class Stats:
 
 
 class Moment(float):
-    """A value of ``time.monotonic()``, translated to the other clock when it is pickled."""
+    """A value of ``time.monotonic()``; its pickle is valid in other processes, too."""
 
     def __reduce__(self) -> Any:
         return _moment_at, (self - time.monotonic() + time.time(),)
@@ -128,10 +138,10 @@ FOREVER = Moment(math.inf)
 
 
 class Deadline:
-    """When to stop: a time limit in seconds for a case, and the end of the whole call.
+    """When to stop: after the time limit of a case, in seconds, or at the end of the call.
 
-    The limit holds for all programs of a case. ``call`` is the deadline of the call, which all
-    solvers of an engine share.
+    The limit holds for all programs of a case together. All solvers of an engine share the
+    deadline of the call, ``call``.
     """
 
     def __init__(self, limit: float = math.inf, call: Deadline | None = None):
@@ -195,8 +205,8 @@ class Cases:
 
     def take(self, cases: Any) -> Self:
         """Return some of the cases, by a slice or by their numbers."""
-        taken = {name: array[cases] for name, array in self.arrays().items()}
-        return replace(self, **taken)  # type: ignore[type-var]
+        some = {name: array[cases] for name, array in self.arrays().items()}
+        return replace(self, **some)  # type: ignore[type-var]
 
     def __len__(self) -> int:
         return len(next(iter(self.arrays().values())))
@@ -208,8 +218,16 @@ class Task(Cases, Generic[R]):
     label: ClassVar[str]
 
     def empty_result(self, width: int) -> R:
-        """Return a result of NaN, for decisions of this width."""
+        """Return a result without answers, all NaN, for decisions of this width."""
         raise NotImplementedError
+
+    def no_case(self) -> np.ndarray:
+        """Return False for each case: nothing is proven of it."""
+        return np.zeros(len(self), bool)
+
+    def no_number(self, *shape: int) -> np.ndarray:
+        """Return NaN for each case, (n, *shape)."""
+        return np.full((len(self), *shape), np.nan)
 
 
 @dataclass(frozen=True)
@@ -223,12 +241,11 @@ class SolveTask(Task["SolveResult"]):
     gradient: bool = False
 
     def empty_result(self, width: int) -> SolveResult:
-        """Return a result without answers."""
-        values, bounds = np.full((2, len(self)), np.nan)
-        result = SolveResult(np.full((len(self), width), np.nan), values, bounds)
+        values, bounds = self.no_number(), self.no_number()
+        result = SolveResult(self.no_number(width), values, bounds)
         if self.gradient:
             result.gradients = np.full(self.scenarios.shape, np.nan)
-            result.smooth = np.zeros(len(self), bool)
+            result.smooth = self.no_case()
         return result
 
 
@@ -244,8 +261,7 @@ class LossTask(Task["LossResult"]):
     kind: str = "optimistic"
 
     def empty_result(self, width: int) -> LossResult:
-        """Return a result without answers."""
-        return LossResult(np.full(len(self), np.nan), np.zeros(len(self), bool))
+        return LossResult(self.no_number(), self.no_case())
 
 
 @dataclass(frozen=True)
@@ -257,8 +273,7 @@ class CostTask(Task["CostResult"]):
     outcomes: np.ndarray
 
     def empty_result(self, width: int) -> CostResult:
-        """Return a result without answers."""
-        return CostResult(np.full(len(self), np.nan))
+        return CostResult(self.no_number())
 
 
 @dataclass(frozen=True)
@@ -273,12 +288,8 @@ class GradientTask(Task["GradientResult"]):
     keys: np.ndarray | None = None
 
     def empty_result(self, width: int) -> GradientResult:
-        """Return a result without answers."""
-        return GradientResult(
-            np.full(len(self), np.nan),
-            np.full(self.scenarios.shape, np.nan),
-            np.zeros(len(self), bool),
-        )
+        gradients = np.full(self.scenarios.shape, np.nan)
+        return GradientResult(self.no_number(), gradients, self.no_case())
 
 
 @dataclass(frozen=True)
@@ -295,14 +306,10 @@ class DecisionTask(Task["DecisionResult"]):
     keys: np.ndarray | None = None
 
     def empty_result(self, width: int) -> DecisionResult:
-        """Return a result without answers."""
-        n, *shape = self.scenarios.shape
-        shape = shape if self.slopes is not None else [width, *shape]
-        return DecisionResult(
-            np.full((n, width), np.nan),
-            np.full((n, *shape), np.nan),
-            np.zeros(n, bool),
-        )
+        shape = self.scenarios.shape[1:]
+        shape = shape if self.slopes is not None else (width, *shape)
+        derivatives = self.no_number(*shape)
+        return DecisionResult(self.no_number(width), derivatives, self.no_case())
 
 
 @dataclass(kw_only=True)
@@ -389,46 +396,20 @@ class Engine(Protocol):
     def stop_at(self, end: float) -> None:
         """Solve nothing after this value of ``time.monotonic()``, until it is set anew."""
 
-    def solve(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        keys: np.ndarray | None = None,
-        gradient: bool = False,
-    ) -> SolveResult:
-        """Solve zeta-SAA; a case starts from the last basis of its key (n,), if any."""
+    def solve(self, task: SolveTask) -> SolveResult:
+        """Solve zeta-SAA; a case starts from the last basis of its key, if any."""
 
-    def losses(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        outcomes: np.ndarray,
-        keys: np.ndarray | None = None,
-        kind: str = "optimistic",
-    ) -> LossResult:
-        """Return losses; ``kind`` is as in :meth:`pyomo_csg.Oracle.loss`."""
+    def losses(self, task: LossTask) -> LossResult:
+        """Return losses; kinds are those of :meth:`pyomo_csg.Oracle.loss`."""
 
-    def costs(self, decisions: np.ndarray, outcomes: np.ndarray) -> CostResult:
+    def costs(self, task: CostTask) -> CostResult:
         """Return h(y) + Q(y, omega)."""
 
-    def gradients(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        outcomes: np.ndarray,
-        outcome_weights: np.ndarray,
-        keys: np.ndarray | None = None,
-    ) -> GradientResult:
+    def gradients(self, task: GradientTask) -> GradientResult:
         """Return mean losses over the outcomes of each case, and their gradients."""
 
-    def decision_gradients(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        slopes: np.ndarray | None = None,
-        keys: np.ndarray | None = None,
-    ) -> DecisionResult:
-        """Return decisions and their derivatives, as in :class:`DecisionTask`."""
+    def decision_gradients(self, task: DecisionTask) -> DecisionResult:
+        """Return decisions and their derivatives, integer variables held."""
 
 
 @dataclass

@@ -19,7 +19,7 @@ from typing import Any
 
 from pyomo_csg.errors import CsgError
 
-_STOP_SECONDS = 5.0
+_STOP_SECONDS = 5.0  # to wait for threads that were asked to stop
 _thread = threading.local()
 
 
@@ -52,7 +52,7 @@ def submit_all(
     arguments: Callable[[int], tuple],
     numbers: list[int],
 ) -> Iterator[tuple[int, Any]]:
-    """Submit numbered tasks and yield their results as they come.
+    """Submit numbered tasks and yield their results as they complete.
 
     If the caller stops early, running threads are asked to stop. Dask blames a dead worker
     on all tasks in its queue, so each suspect task is retried on its own.

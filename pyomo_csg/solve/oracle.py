@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any
 
 import cloudpickle
@@ -16,9 +15,16 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.base.transformation import TransformationFactory
 
 from pyomo_csg.errors import DataError, ModelError, SolveError
+from pyomo_csg.solve.arguments import (
+    Arguments,
+    FirstStage,
+    append_numbers,
+    case_keys,
+    check_call,
+)
 from pyomo_csg.solve.batch import Batch, Recipe
-from pyomo_csg.solve.compile.compiler import CompiledModel, compile_model
-from pyomo_csg.solve.compile.parametric import shared
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
+from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import (
     CostTask,
     DecisionTask,
@@ -29,8 +35,7 @@ from pyomo_csg.solve.engine import (
     SolveTask,
     Stats,
 )
-from pyomo_csg.solve.first_stage import FirstStage
-from pyomo_csg.solve.lp.highs_program import check_options
+from pyomo_csg.solve.lp.highs_options import check_options
 from pyomo_csg.solve.results import (
     Audit,
     DecisionGradient,
@@ -38,17 +43,8 @@ from pyomo_csg.solve.results import (
     Solution,
 )
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.inputs import (
-    count_axes,
-    decision_batch,
-    float_array,
-    known_batch,
-    outcome_batch,
-    scenario_batch,
-    valid_interval,
-    weight_batch,
-)
-from pyomo_csg.validation import Problems, is_number, is_one_of
+from pyomo_csg.stages.inputs import count_axes
+from pyomo_csg.validation import Problems, is_one_of
 
 _AUDITED = 20
 _KINDS = ("optimistic", "recourse", "pessimistic")
@@ -79,7 +75,7 @@ class Oracle:
     workers : int, optional
         How many threads to use without an executor, or how many workers it has.
     options : mapping, optional
-        Of the solver, such as ``{'time_limit': 10.0}``, in seconds for one program.
+        Options of the solver, such as ``{'time_limit': 10.0}``, in seconds per program.
 
     Attributes
     ----------
@@ -118,9 +114,7 @@ class Oracle:
         # Copy the model, so that later changes to it have no effect.
         self.two_stage = TwoStageModel(model).copy()
         self._sense = int(self.two_stage.sense)
-        self._low, self._high = _intervals(self.two_stage.uncertain_params)
-        self._known_sides = _intervals(self.two_stage.known_params)
-        self._known = known_batch(self.two_stage, None)
+        self._arguments = Arguments(self.two_stage)
         self._settings = (solver, executor, workers, options)
         recipe = self._recipe(solver, options)
         self._batch = Batch(recipe, executor, workers)
@@ -130,14 +124,13 @@ class Oracle:
         solver, _, workers, options = self._settings
         model = cloudpickle.dumps(self.two_stage.model)
         settings = solver, None, workers, options
-        state = settings, self._rehearsal, self._known
+        state = settings, self._rehearsal, self._arguments.known
         return _unpickle, (type(self), model, *state)
 
     def on(self, model: BlockData) -> Oracle:
         """Return an oracle of another annotated model with the same settings."""
-        other = Oracle(model, *self._settings)._with_rehearsal(self._rehearsal)
-        other._known = self._known
-        return other
+        other = Oracle(model, *self._settings)
+        return other._restore(self._rehearsal, self._arguments.known)
 
     def with_known(self, known: Any) -> Oracle:
         """Return the same oracle with other default numbers of the known Params.
@@ -147,17 +140,18 @@ class Oracle:
         known : array (r,), mapping or Series
             In the order of ``TwoStageModel.known_params``, or by their Pyomo names.
         """
-        problems = self._new_problems()
-        numbers = problems.check("known", known_batch, self.two_stage, known, 1)
-        problems.raise_any()
         other = object.__new__(type(self))
-        vars(other).update(vars(self), _known=numbers)
+        vars(other).update(vars(self), _arguments=self._arguments.with_known(known))
         return other
 
-    def _with_rehearsal(self, cases: tuple[np.ndarray, ...] | None) -> Oracle:
+    def _restore(
+        self, cases: tuple[np.ndarray, ...] | None, known: np.ndarray
+    ) -> Oracle:
+        """Return this oracle after a rehearsal on cases, with default known numbers."""
         if cases is not None:
-            scenarios, outcomes, known = cases
-            self.rehearse(scenarios, outcomes, known if known.size else None)
+            scenarios, outcomes, numbers = cases
+            self.rehearse(scenarios, outcomes, numbers if numbers.size else None)
+        self._arguments = self._arguments.with_known(known, checked=True)
         return self
 
     @property
@@ -227,8 +221,8 @@ class Oracle:
         Solution
         """
         self._check(on_error, gradient, deadline, mip_gap)
-        zetas, shares = self._check_cases(scenarios, weights, known=known)
-        task = SolveTask(zetas, shares, _keys(keys, len(zetas), fresh), gradient)
+        zetas, shares = self._arguments.cases(scenarios, weights, known=known)
+        task = SolveTask(zetas, shares, case_keys(keys, len(zetas), fresh), gradient)
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         failures = self._record(
             found, on_error, lambda i: self._saa_program(zetas[i], shares[i])
@@ -292,10 +286,10 @@ class Oracle:
         if kind == "pessimistic":
             self._refuse_pessimism()
         self._check(on_error, deadline=deadline, mip_gap=mip_gap)
-        zetas, shares, omegas = self._check_cases(
+        zetas, shares, omegas = self._arguments.cases(
             scenarios, weights, outcomes, known=known
         )
-        names = _keys(keys, len(zetas), fresh)
+        names = case_keys(keys, len(zetas), fresh)
         task = LossTask(zetas, shares, omegas, names, kind)
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         self._record(
@@ -335,13 +329,7 @@ class Oracle:
             ``'highs'`` always do.
         """
         self._check(on_error, deadline=deadline, mip_gap=mip_gap)
-        problems = self._new_problems()
-        omegas = problems.check("outcomes", outcome_batch, self.two_stage, outcomes)
-        ys = problems.check(
-            "decisions", decision_batch, self.two_stage, decisions, omegas
-        )
-        (omegas,) = self._append_known(problems, known, omegas)
-        problems.raise_any()
+        ys, omegas = self._arguments.decisions(decisions, outcomes, known)
         task = CostTask(ys, omegas)
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         if check_first_stage and self._compiled is not None:
@@ -369,16 +357,12 @@ class Oracle:
         known : array (r,) or (m, r), optional
             Known numbers of the outcomes. The scenarios use them in turn.
         """
-        problems = self._new_problems()
-        zetas, shares = self._check_scenarios(problems, scenarios, None)
-        omegas = problems.check("outcomes", outcome_batch, self.two_stage, outcomes)
-        (data,) = self._append_known(problems, known, omegas)
-        problems.raise_any()
-        p = len(self._low)
+        zetas, shares, data = self._arguments.rehearsal(scenarios, outcomes, known)
+        p = self._arguments.p
         numbers = data[:, p:]
-        self._rehearsal = zetas, omegas, numbers
+        self._rehearsal = zetas, data[:, :p], numbers
         turn = numbers[np.arange(len(zetas)) % len(numbers)]
-        self._batch.rehearse(_with_numbers(zetas, turn), shares, data)
+        self._batch.rehearse(append_numbers(zetas, turn), shares, data)
 
     def loss_gradient(
         self,
@@ -415,22 +399,11 @@ class Oracle:
             As in :meth:`solve`.
         """
         self._check(on_error, True, deadline, mip_gap)
-        problems = self._new_problems()
-        zetas, shares = self._check_scenarios(problems, scenarios, weights)
-        many = count_axes(outcomes) == 3
-        taken = scenario_batch if many else outcome_batch
-        omegas = problems.check("outcomes", taken, self.two_stage, outcomes)
-        if omegas is not None and not many:
-            omegas = omegas[:, None]
-        parts = problems.check("outcome_weights", weight_batch, outcome_weights, omegas)
-        if zetas is not None and omegas is not None and len(zetas) != len(omegas):
-            problems.add_for(
-                "outcomes", f"{len(omegas)} cases, but {len(zetas)} of scenarios"
-            )
-        zetas, omegas = self._append_known(problems, known, zetas, omegas)
-        problems.raise_any()
+        zetas, shares, omegas, parts = self._arguments.means(
+            scenarios, weights, outcomes, outcome_weights, known
+        )
         task = GradientTask(
-            zetas, shares, omegas, parts, _keys(keys, len(zetas), fresh)
+            zetas, shares, omegas, parts, case_keys(keys, len(zetas), fresh)
         )
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         failures = self._record(
@@ -470,20 +443,8 @@ class Oracle:
             As in :meth:`solve`.
         """
         self._check(on_error, True, deadline, mip_gap)
-        problems = self._new_problems()
-        zetas, shares = self._check_scenarios(problems, scenarios, weights)
-        units = None
-        if slopes is not None:
-            units = problems.check("slopes", float_array, "slopes", slopes, "slopes")
-        (zetas,) = self._append_known(problems, known, zetas)
-        problems.raise_any()
-        width = len(self.two_stage.first_stage_variables)
-        if units is not None and units.shape != (len(zetas), width):
-            problems.add_for(
-                "slopes", f"shape {units.shape}; give shape {(len(zetas), width)}"
-            )
-        problems.raise_any()
-        task = DecisionTask(zetas, shares, units, _keys(keys, len(zetas), fresh))
+        zetas, shares, units = self._arguments.slopes(scenarios, weights, slopes, known)
+        task = DecisionTask(zetas, shares, units, case_keys(keys, len(zetas), fresh))
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         failures = self._record(
             found, on_error, lambda i: self._saa_program(zetas[i], shares[i])
@@ -510,18 +471,8 @@ class Oracle:
         deadline: float | None = None,
         mip_gap: float | None = None,
     ) -> None:
-        """Raise before anything is solved if an argument cannot be used."""
-        problems = Problems("Cannot solve")
-        if not (deadline is None or is_number(deadline) or deadline == math.inf):
-            problems.add(f"deadline is {deadline!r}; give a value of time.monotonic()")
-        if mip_gap is not None and not (is_number(mip_gap) and 0 <= mip_gap < 1):
-            problems.add(f"mip_gap is {mip_gap!r}; give a number from 0 to below 1")
-        problems.raise_any()
-        if not is_one_of(on_error, ("raise", "record")):
-            raise DataError(
-                "Unknown way with errors",
-                [f"on_error is {on_error!r}; give 'raise' or 'record'"],
-            )
+        """Raise before anything is solved if a setting cannot be used."""
+        check_call(on_error, deadline, mip_gap)
         if gradient and self._compiled is None:
             raise ModelError(
                 f"Solver '{self._settings[0]}' gives no gradient",
@@ -546,67 +497,10 @@ class Oracle:
             subject = f"'{self.two_stage.model.name}' has no pessimistic loss here"
             raise ModelError(subject, [found])
 
-    def _new_problems(self) -> Problems:
-        return Problems(f"The data does not fit '{self.two_stage.model.name}'")
-
-    def _check_scenarios(
-        self, problems: Problems, scenarios: Any, weights: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return scenarios (n, K, p) and weights (n, K), or note their problems."""
-        zetas = problems.check("scenarios", scenario_batch, self.two_stage, scenarios)
-        return zetas, problems.check("weights", weight_batch, weights, zetas)
-
-    def _check_cases(
-        self, scenarios: Any, weights: Any, *outcomes: Any, known: Any = None
-    ) -> tuple[np.ndarray, ...]:
-        """Return scenarios (n, K, p + r), weights (n, K), any outcomes (n, p + r), validated."""
-        problems = self._new_problems()
-        if (
-            weights is None
-            and all(self._is_sound(omegas, 2) for omegas in outcomes)
-            and self._is_sound(scenarios, 3)
-            and all(len(scenarios) == len(omegas) for omegas in outcomes)
-        ):
-            cases, count, _ = scenarios.shape
-            shares = shared(_equal_weights(count), (cases,))
-            zetas, checked = scenarios.copy(), [omegas.copy() for omegas in outcomes]
-        else:
-            zetas, shares = self._check_scenarios(problems, scenarios, weights)
-            checked = [
-                problems.check("outcomes", outcome_batch, self.two_stage, omegas, zetas)
-                for omegas in outcomes
-            ]
-        zetas, *checked = self._append_known(problems, known, zetas, *checked)
-        problems.raise_any()
-        return zetas, shares, *checked
-
-    def _append_known(
-        self, problems: Problems, known: Any, *arrays: Any
-    ) -> tuple[Any, ...]:
-        """Return arrays (n, ..., p + r) of data, or note the problems of known numbers."""
-        if not self.two_stage.known_params and _is_empty(known):
-            return arrays
-        cases = None if arrays[0] is None else len(arrays[0])
-        numbers = self._known if known is None else known
-        if not _are_sound(numbers, *self._known_sides) or (
-            numbers.ndim == 2 and len(numbers) not in (1, cases)
-        ):
-            numbers = problems.check(
-                "known", known_batch, self.two_stage, numbers, cases
-            )
-        if problems:
-            return arrays
-        return tuple(_with_numbers(array, numbers) for array in arrays)
-
     def _by_scenario(self, gradients: np.ndarray) -> np.ndarray:
         """Return the part (..., p) of gradients (..., p + r)."""
-        p = len(self._low)
+        p = self._arguments.p
         return gradients if gradients.shape[-1] == p else gradients[..., :p].copy()
-
-    def _is_sound(self, numbers: Any, axes: int) -> bool:
-        """Whether values are an array of valid outcomes (..., p) already."""
-        sound = _are_sound(numbers, self._low, self._high)
-        return sound and numbers.ndim == axes
 
     def _record(
         self, result: Result, on_error: str, program: Callable[[int], Any]
@@ -662,7 +556,7 @@ class Oracle:
 
     def _transform(self, name: str, **options: Any) -> Any:
         """Return a program of a case, whose scenarios and outcome hold p + r numbers."""
-        p = len(self._low)
+        p = self._arguments.p
         for key in {"scenarios", "outcome"} & set(options):
             if self.two_stage.known_params:
                 options["known"] = options[key].reshape(-1, options[key].shape[-1])[
@@ -681,43 +575,7 @@ def _unpickle(
     rehearsal: tuple[np.ndarray, ...] | None,
     known: np.ndarray,
 ) -> Oracle:
-    oracle = kind(cloudpickle.loads(model), *settings)._with_rehearsal(rehearsal)
-    oracle._known = known
-    return oracle
-
-
-def _is_empty(known: Any) -> bool:
-    """Whether known numbers are none at all: None, or an array (n, 0)."""
-    return known is None or (type(known) is np.ndarray and known.shape[-1:] == (0,))
-
-
-def _intervals(params: list[Any]) -> np.ndarray:
-    """Return the lower and upper ends (2, n) of the open intervals of Params' values."""
-    sides = [valid_interval(param.parent_component()) for param in params]
-    return np.array(sides).reshape(-1, 2).T
-
-
-def _are_sound(numbers: Any, low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether values are an array of floats (..., n) in these intervals; a quick check."""
-    return (
-        type(numbers) is np.ndarray
-        and numbers.dtype == np.float64
-        and numbers.ndim > 0
-        and numbers.shape[-1] == len(low)
-        and numbers.size > 0
-        and bool(((numbers > low) & (numbers < high)).all())
-    )
-
-
-def _with_numbers(array: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return data (n, ..., p) followed by numbers (r,), (1, r) or (n, r)."""
-    p, width = array.shape[-1], numbers.shape[-1]
-    if not width:
-        return array
-    data = np.empty((*array.shape[:-1], p + width))
-    data[..., :p] = array
-    data[..., p:] = numbers.reshape(-1, *(1,) * (array.ndim - 2), width)
-    return data
+    return kind(cloudpickle.loads(model), *settings)._restore(rehearsal, known)
 
 
 def _check_settings(solver: Any, executor: Any, workers: Any, options: Any) -> None:
@@ -743,26 +601,3 @@ def _is_executor(executor: Any) -> bool:
     return callable(getattr(executor, "submit", None)) and not isinstance(
         executor, type
     )
-
-
-@lru_cache
-def _equal_weights(count: int) -> np.ndarray:
-    """Return equal weights (count,)."""
-    return np.full(count, 1 / count)
-
-
-def _keys(keys: Any, count: int, fresh: bool) -> np.ndarray | None:
-    """Return the keys of cases (n,): as given, or their positions unless ``fresh``."""
-    if keys is None:
-        return None if fresh else np.arange(count)
-    try:
-        names = np.asarray(keys)
-    except ValueError:
-        names = np.asarray(keys, dtype=object)
-    if names.shape != (count,) or names.dtype.kind not in "iu":
-        found = (
-            f"keys: an array of shape {names.shape} and type {names.dtype} was given; "
-            f"expected a whole number for each of {count} cases"
-        )
-        raise DataError("The keys do not fit the cases", [found])
-    return names

@@ -11,14 +11,12 @@ from pyomo.core.base.block import BlockData
 from scipy.optimize import linprog
 
 from pyomo_csg.errors import DataError, ModelError
-from pyomo_csg.solve.lp.right_hand_sides import (
-    RightHandSideArrays,
-    right_hand_side_arrays,
-)
 from pyomo_csg.solve.lp.vertices import (
+    RightHandSideArrays,
     TooManyBasesError,
     VerticesAndRays,
     enumerate_vertices,
+    right_hand_side_arrays,
 )
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.validation import Problems

@@ -10,8 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from pyomo_csg.solve.compile.compiler import CompiledModel
-from pyomo_csg.solve.compile.parametric import Numbers, shared
+from pyomo_csg.solve.compile.compiled_model import CompiledModel, Numbers, shared
 
 
 class Shape(Protocol):
@@ -22,6 +21,11 @@ class Shape(Protocol):
     start: np.ndarray
     index: np.ndarray
     integer: np.ndarray
+
+
+def entry_columns(layout: Shape) -> np.ndarray:
+    """Return the column of each matrix entry."""
+    return np.repeat(np.arange(layout.columns), np.diff(layout.start))
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,6 @@ class Blocks:
 
     def joined(self, other: Blocks) -> Blocks:
         """Return these blocks followed by others, along the axis before the last."""
-
         first = None
         if self.first is not None and other.first is not None:
             first = FirstStageData(*_joined_arrays(self.first, other.first))
@@ -113,7 +116,7 @@ def _joined_arrays(one: Any, other: Any) -> list[Any]:
     ]
 
 
-_TINY = 1e-20  # smaller numbers are zero: a network's output layer may underflow
+_TINY = 1e-20  # smaller numbers count as zero: a network's output may underflow
 
 
 def _is_shared(array: np.ndarray) -> bool:
@@ -263,10 +266,7 @@ class Layout:
         self._first_constant = float(cost.constant.constant[0])
         self._known: dict[str, Any] = {}
         row, column = self._places()
-        self._order = np.lexsort((row, column))
-        self.index = row[self._order].astype(np.int32)
-        counts = np.bincount(column, minlength=self.columns)
-        self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        self._order, self.start, self.index = _by_column(row, column, self.columns)
 
     def arrays(self, blocks: Blocks, weights: np.ndarray) -> Arrays:
         """Return the program of some blocks (one leading axis), with weights on their costs."""
@@ -352,6 +352,16 @@ class Layout:
         )
 
 
+def _by_column(
+    row: np.ndarray, column: np.ndarray, columns: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the order of entries by column, where each column starts, and the rows."""
+    order = np.lexsort((row, column))
+    counts = np.bincount(column, minlength=columns)
+    start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return order, start, row[order].astype(np.int32)
+
+
 class RecourseLayout:
     """The program of the recourse alone: the decision shifts the sides of the rows."""
 
@@ -367,10 +377,7 @@ class RecourseLayout:
         row, column = rows.row[~first], rows.column[~first] - self.n1
         self.recourse = np.flatnonzero(~first)
         self.recourse_columns = self.n1 + np.arange(self.columns)
-        self._order = np.lexsort((row, column))
-        self.index = row[self._order].astype(np.int32)
-        counts = np.bincount(column, minlength=self.columns)
-        self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        self._order, self.start, self.index = _by_column(row, column, self.columns)
         self._places = (row, column)
         self._is_certain = rows.entries.certain_at(self.recourse)
         self._values: np.ndarray | None = None
@@ -391,7 +398,7 @@ class RecourseLayout:
         return matrix
 
     def shift(self, blocks: Blocks, decisions: np.ndarray) -> np.ndarray:
-        """Return T(omega) y (n, rows): what a decision takes up of each row."""
+        """Return T(omega) y (n, rows): the part of each row that the decision determines."""
         shift = np.zeros((self.rows, len(decisions)))
         ys = np.ascontiguousarray(decisions.T)  # sums along rows are much faster
         places = zip(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,16 +14,24 @@ from pyomo.repn.parameterized import (
     ParameterizedLinearRepnVisitor,
     ParameterizedQuadraticRepnVisitor,
 )
-from pyomo.repn.util import OrderedVarRecorder
+from pyomo.repn.util import OrderedVarRecorder, VarRecorder
 
 from pyomo_csg.errors import ModelError
-from pyomo_csg.solve.compile.parametric import Numbers, Translator, shared
+from pyomo_csg.solve.compile.compiled_model import (
+    Columns,
+    CompiledModel,
+    Cost,
+    Functions,
+    Numbers,
+    Rows,
+    hessian_matrix,
+    is_positive,
+)
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.stage_inference import Uncertainty, leaves, split_cost
 from pyomo_csg.transform.recourse_copy import Substitution
 
-_WHOLE = 1e-9
-_CONVEX = 1e-9
+_DENSE = 10**6  # entries up to which slopes are a dense array, which multiplies faster
 _OTHER_SOLVERS = (
     "give the oracle another solver: solver='scip_persistent' (pip install pyscipopt) "
     "or solver='gurobi_persistent' (pip install gurobipy)"
@@ -34,136 +40,6 @@ _NONLINEAR_SOLVERS = (
     "give the oracle a solver for nonlinear models: solver='ipopt', or "
     "solver='scip_persistent' (pip install pyscipopt)"
 )
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of coefficients in coordinate form, with their two sides."""
-
-    row: np.ndarray
-    column: np.ndarray
-    entries: Numbers
-    lower: Numbers
-    upper: Numbers
-    equality: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.lower.constant)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Bounds of variables and which of them are integer."""
-
-    lower: Numbers
-    upper: Numbers
-    domain_lower: np.ndarray
-    domain_upper: np.ndarray
-    integer: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.integer)
-
-    def bounds(self, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bounds (..., size) at omega (..., p), whole for integers."""
-        if self.certain:
-            lower, upper = self._certain_bounds
-            return shared(lower, omega.shape[:-1]), shared(upper, omega.shape[:-1])
-        shape = (*omega.shape[:-1], len(self))
-        lower, upper = self._bounds(omega.reshape(-1, omega.shape[-1]))
-        return lower.reshape(shape), upper.reshape(shape)
-
-    def _bounds(self, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        lower = np.maximum(self.lower.at(omega), self.domain_lower)
-        upper = np.minimum(self.upper.at(omega), self.domain_upper)
-        if self.integer.any():
-            lower = np.where(self.integer, np.ceil(lower - _WHOLE), lower)
-            upper = np.where(self.integer, np.floor(upper + _WHOLE), upper)
-        return lower, upper
-
-    @cached_property
-    def _certain_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        lower, upper = self._bounds(np.zeros((1, 0)))
-        return lower[0], upper[0]
-
-    @cached_property
-    def certain(self) -> bool:
-        """Whether no bound depends on omega."""
-        return self.lower.certain and self.upper.certain
-
-
-@dataclass(frozen=True)
-class Cost:
-    """A cost to be minimized: linear, and the entries of a quadratic form x'Hx/2."""
-
-    linear: Numbers
-    constant: Numbers
-    hessian_row: np.ndarray
-    hessian_column: np.ndarray
-    hessian: Numbers
-
-
-@dataclass(frozen=True)
-class CompiledModel:
-    """An annotated model as arrays.
-
-    Columns are numbered first-stage variables first, then one scenario's recourse.
-    All numbers are functions of the data (p + r,): an outcome followed by the known
-    numbers. First-stage rows and bounds depend on known numbers alone. First-stage costs
-    are certain: terms with known Params stand in the recourse cost, which is exact
-    because weights sum to 1. Costs are to be minimized: those of a maximized model are
-    negated.
-
-    Attributes
-    ----------
-    sense : int
-        1 to minimize, -1 to maximize.
-    p, r : int
-        Numbers of uncertain and of known parameters.
-    first, recourse : Columns
-    first_rows, recourse_rows : Rows
-    first_cost, recourse_cost : Cost
-        h and q; both over all columns.
-    """
-
-    sense: int
-    p: int
-    r: int
-    first: Columns
-    recourse: Columns
-    first_rows: Rows
-    recourse_rows: Rows
-    first_cost: Cost
-    recourse_cost: Cost
-
-    @property
-    def width(self) -> int:
-        """How many numbers the data has."""
-        return self.p + self.r
-
-    @cached_property
-    def first_stage_moves(self) -> bool:
-        """Whether first-stage rows or bounds depend on known numbers."""
-        rows = self.first_rows
-        numbers = rows.entries, rows.lower, rows.upper
-        return not (self.first.certain and all(one.certain for one in numbers))
-
-    @cached_property
-    def quadratic(self) -> bool:
-        """Whether the objective has a quadratic term."""
-        return bool(
-            len(self.first_cost.hessian_row) + len(self.recourse_cost.hessian_row)
-        )
-
-    @cached_property
-    def integer(self) -> bool:
-        """Whether either stage has integer variables."""
-        return bool(self.first.integer.any()) or self.integer_recourse
-
-    @cached_property
-    def integer_recourse(self) -> bool:
-        """Whether the recourse has integer variables."""
-        return bool(self.recourse.integer.any())
 
 
 def compile_model(two_stage: TwoStageModel) -> CompiledModel:
@@ -360,25 +236,73 @@ def _is_convex(compiled: CompiledModel) -> bool:
     if not cost.hessian.certain:
         return True  # checked for each case
     size = len(compiled.first) + len(compiled.recourse)
-    own, later = (
+    first, recourse = (
         hessian_matrix(c, c.hessian.constant, size) for c in (compiled.first_cost, cost)
     )
-    return is_positive(own + later)
-
-
-def hessian_matrix(cost: Cost, entries: np.ndarray, size: int) -> np.ndarray:
-    """Return the symmetric matrix of one scenario's quadratic terms."""
-    upper = np.zeros((size, size))
-    np.add.at(upper, (cost.hessian_row, cost.hessian_column), entries)
-    return upper + np.triu(upper, 1).T
-
-
-def is_positive(matrix: np.ndarray) -> bool:
-    """Whether a symmetric matrix has no negative eigenvalue, up to rounding."""
-    values = np.linalg.eigvalsh(matrix)
-    return bool(values.min(initial=0.0) >= -_CONVEX * np.abs(values).max(initial=0.0))
+    return is_positive(first + recourse)
 
 
 def _domain_bounds(v: Any) -> tuple[float, float]:
     low, high = (None, None) if v.fixed else v.domain.bounds()
     return (-np.inf if low is None else low), (np.inf if high is None else high)
+
+
+class Translator:
+    """Turns expressions of placeholders, which stand for the uncertain Params, into Numbers."""
+
+    def __init__(self, placeholders: list[Any]):
+        self._index = {id(v): i for i, v in enumerate(placeholders)}
+        self._visitor = LinearRepnVisitor(
+            {}, var_recorder=VarRecorder({id(v): v for v in placeholders}, None)
+        )
+
+    def numbers(self, entries: Iterable[Any]) -> Numbers:
+        """Return numbers, or expressions of the placeholders, as one vector."""
+        constant: list[float] = []
+        affine: list[tuple[int, int, float]] = []
+        texts: dict[int, str] = {}
+        for position, entry in enumerate(entries):
+            if entry.__class__ in native_numeric_types:
+                constant.append(entry)
+                continue
+            repn = self._visitor.walk_expression(entry)
+            if repn.nonlinear is None:
+                constant.append(repn.constant)
+                for key, slope in repn.linear.items():
+                    affine.append((self._index[key], position, slope))
+            else:
+                constant.append(0.0)
+                texts[position] = self._text(entry)
+        return Numbers(
+            np.array(constant, float),
+            self._slopes(affine, len(constant)),
+            np.array(list(texts), int),
+            Functions(tuple(texts.values()), len(self._index)),
+        )
+
+    def _slopes(self, affine: list[tuple[int, int, float]], size: int) -> Any:
+        if not affine:
+            return None
+        rows, columns, slopes = zip(*affine, strict=True)
+        shape = (len(self._index), size)
+        if np.prod(shape) <= _DENSE:
+            dense = np.zeros(shape)
+            np.add.at(dense, (rows, columns), slopes)
+            return dense
+        from scipy import sparse  # on first use: its import is slow
+
+        matrix = sparse.coo_array((slopes, (rows, columns)), shape=shape, dtype=float)
+        return matrix.tocsr()
+
+    def _text(self, expr: Any) -> str:
+        import sympy
+        from pyomo.core.expr.sympy_tools import sympyify_expression
+
+        objects, translated = sympyify_expression(expr)
+        names = {
+            symbol: sympy.Symbol(
+                f"w{self._index[id(objects.sympy2pyomo[symbol])]}", real=True
+            )
+            for symbol in translated.free_symbols
+        }
+        return sympy.srepr(translated.xreplace(names))  # with every digit

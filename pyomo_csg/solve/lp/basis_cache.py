@@ -1,45 +1,50 @@
-"""Optimal bases of a linear program, tried on many right-hand sides at once.
+"""Optimal bases of a linear program: learned, kept, and tried on many right-hand sides at once.
 
 "Places" are the columns, then the rows, of the program.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
+import highspy
 import numpy as np
 
+from pyomo_csg.solve.compile.assembly import Arrays, RecourseLayout
+from pyomo_csg.solve.engine import Stats
+from pyomo_csg.solve.lp.certificates import CertificateChecker
+from pyomo_csg.solve.lp.highs_program import HighsProgram
+from pyomo_csg.solve.lp.sensitivity import basic_variables, is_degenerate
+from pyomo_csg.solve.lp.units import nearest_power_of_two
+
+_MAX_BASES = 512
+_MAX_NUMBERS = 8_000_000  # in all bases: 64 MB
+_MAX_SHARED_NUMBERS = 1_000_000  # in the bases that engines hand to each other
+_ZERO_REDUCED_COST = 1e-12  # relative to the largest terms: rounding
+# Ratio of units up to which the model's units are kept: others would only change the rounding.
+_WILD = 1e4
+_MOST_ERROR = 1e-9  # of a response in natural units: the precision of all costs
 _FEASIBILITY = 1e-9  # HiGHS's feasibility tolerance
-_ROUNDING = 1e-12  # of the absolute terms of a basic value
+_ROUNDING = 1e-12  # error of a basic value, relative to its absolute terms
 
 
 @dataclass(eq=False)
 class Basis:
-    """An optimal basis, and how its basic places depend on the nonbasic ones.
+    """An optimal basis, by its places, and how its basic places depend on the nonbasic ones.
 
-    Attributes
-    ----------
-    basic, nonbasic : array of int
-        Places.
-    at_upper : array (nonbasic,) of bool
-        Whether a nonbasic place is at its upper bound, by the sign of its reduced cost: where
-        two bounds coincide, a solver may report either.
-    response : array (basic, nonbasic)
-    reduced_cost : array (nonbasic,)
-    hits : int
-        How many cases it has answered.
-    block : int
-        Which block of a decomposed recourse it belongs to.
+    ``at_upper`` says whether a nonbasic place is at its upper bound, by the sign of its reduced
+    cost: where two bounds coincide, a solver may report either.
     """
 
     basic: np.ndarray
     nonbasic: np.ndarray
     at_upper: np.ndarray
-    response: np.ndarray
-    reduced_cost: np.ndarray
-    hits: int = 0
-    block: int = 0
+    response: np.ndarray  # (basic, nonbasic)
+    reduced_cost: np.ndarray  # (nonbasic,)
+    hits: int = 0  # cases that it has answered
+    block: int = 0  # of a decomposed recourse
 
     def basic_values(self, fixed: np.ndarray, varying: np.ndarray) -> np.ndarray:
         """Return the basic values (basic, cases) at nonbasic values."""
@@ -48,15 +53,15 @@ class Basis:
         return np.asarray(values)
 
     def rounding(
-        self, fixed: np.ndarray, sizes: np.ndarray, own: np.ndarray
+        self, fixed: np.ndarray, sizes: np.ndarray, basic_sizes: np.ndarray
     ) -> np.ndarray:
         """Return the allowed violation of basic bounds (basic, cases).
 
         ``sizes`` (nonbasic, cases) are those of the terms that varying bounds consist of,
-        ``own`` (basic, cases) those of the basic bounds.
+        ``basic_sizes`` (basic, cases) those of the basic bounds.
         """
         # Relative to the terms: in small units, an absolute tolerance would be large.
-        terms = own + np.abs(self.response[:, len(fixed) :]) @ sizes
+        terms = basic_sizes + np.abs(self.response[:, len(fixed) :]) @ sizes
         terms += (np.abs(self.response[:, : len(fixed)]) @ np.abs(fixed))[:, None]
         return np.asarray(np.minimum(_FEASIBILITY, _ROUNDING * terms))
 
@@ -64,14 +69,9 @@ class Basis:
 class CaseBounds:
     """Lower and upper bounds of the places for many cases.
 
-    Parameters
-    ----------
-    fixed : tuple of arrays (places,)
-        Bounds of the first places, where all cases share them.
-    varying : tuple of arrays (places, cases)
-        Bounds of the other places.
-    shift : array (rows, cases)
-        What was subtracted from the bounds of the last places, the rows.
+    ``fixed`` (places,) are those of the first places, where all cases share them, and
+    ``varying`` (places, cases) those of the others. ``shift`` (rows, cases) was subtracted from
+    the bounds of the last places, the rows.
     """
 
     def __init__(
@@ -194,6 +194,202 @@ class CaseBounds:
             return self._bounds[0][which][place]
         bound = self._bounds[1][which][place - self._count]
         return bound if len(cases) == len(bound) else bound.take(cases, mode="clip")
+
+
+class CacheBudget:
+    """Decides whether another basis is worth learning, by what bases have saved so far.
+
+    Times are estimated from sizes, since measured ones would make answers depend, in their
+    last bits, on how busy the machine is.
+    """
+
+    _TRIAL = 20_000.0  # microseconds to spend before any saving
+
+    def __init__(self, rows: int, columns: int):
+        self._numbers = rows * columns  # in one basis
+        # A dense solve with as many right-hand sides as there are columns, and reading.
+        self._learning = 300 + 6e-3 * rows * rows * (rows + columns)
+        self._solving = 40 + 1.0 * (rows + columns)  # one warm solve
+        self._balance = self._TRIAL
+
+    def can_learn(self, bases: int) -> bool:
+        """Whether time and memory are left for one more basis."""
+        small = (bases + 1) * self._numbers <= _MAX_NUMBERS
+        return bases < _MAX_BASES and small and self._balance >= self._learning
+
+    def spend(self) -> None:
+        """Count a basis that was learned."""
+        self._balance -= self._learning
+
+    def save(self, hits: int) -> None:
+        """Count cases that a basis answered."""
+        self._balance += hits * self._solving
+
+
+class RowDuals:
+    """Row duals (cases, rows) of the recourse, and whether each case's are unique.
+
+    Uniqueness (cases,) is computed only where it was True at the start.
+    """
+
+    def __init__(self, rows: int, smooth: np.ndarray):
+        self.rows = np.zeros((len(smooth), rows))
+        self.smooth = smooth
+
+    def read(self, case: int, program: HighsProgram) -> None:
+        """Read them from a linear program just solved."""
+        z, _, self.rows[case] = program.solution()
+        if self.smooth[case]:
+            self.smooth[case] = not is_degenerate(program.highs, z, program.arrays)
+
+    def set_from_basis(
+        self, basis: Basis, cases: np.ndarray, bounds: CaseBounds
+    ) -> None:
+        """Read them from a basis that fits the cases."""
+        columns = len(basis.basic) + len(basis.nonbasic) - self.rows.shape[1]
+        is_row = basis.nonbasic >= columns
+        row = np.zeros(self.rows.shape[1])
+        row[basis.nonbasic[is_row] - columns] = basis.reduced_cost[is_row]
+        self.rows[cases] = row
+        if self.smooth[cases].any():
+            self.smooth[cases] &= bounds.are_nondegenerate(basis, cases)
+
+
+class BasisCache:
+    """The bases of one recourse that were optimal once; each is optimal wherever it is feasible.
+
+    Matrix and costs must be certain. Only bases that fit into the budget are learned.
+    """
+
+    def __init__(
+        self,
+        layout: RecourseLayout,
+        checker: CertificateChecker,
+        known: Iterable[Basis],
+        stats: Stats,
+    ):
+        self._layout, self._checker, self._stats = layout, checker, stats
+        self._bases = [replace(basis) for basis in known]  # copies: hits are counted
+        self._budget = CacheBudget(layout.rows, layout.columns)
+        self._matrix: np.ndarray | None = None
+
+    def most_used(self) -> tuple[Basis, ...]:
+        """Return the bases with most hits, up to a total size."""
+        bases = self._by_hits()
+        numbers = np.cumsum([basis.response.size for basis in bases], dtype=int)
+        count = int(np.searchsorted(numbers, _MAX_SHARED_NUMBERS, "right"))
+        return tuple(bases[:count])
+
+    def _by_hits(self) -> list[Basis]:
+        return sorted(self._bases, key=lambda basis: -basis.hits)
+
+    def can_learn(self) -> bool:
+        """Whether the budget allows for one more basis."""
+        return self._budget.can_learn(len(self._bases))
+
+    def try_bases(
+        self,
+        left: np.ndarray,
+        bounds: CaseBounds,
+        costs: np.ndarray,
+        duals: RowDuals | None,
+    ) -> tuple[np.ndarray, bool]:
+        """Try the known bases, those with most hits first.
+
+        Return the cases still without an answer, and whether all bases were tried, so that new
+        ones are worth learning.
+        """
+        bases = self._by_hits()
+        for tried, basis in enumerate(bases):
+            # Solving a few cases is faster than trying many bases on them.
+            if 4 * len(left) < 3 * (len(bases) - tried):
+                return left, False
+            left = self.apply(basis, left, bounds, costs, duals)
+        return left, True
+
+    def apply(
+        self,
+        basis: Basis,
+        left: np.ndarray,
+        bounds: CaseBounds,
+        costs: np.ndarray,
+        duals: RowDuals | None,
+    ) -> np.ndarray:
+        """Answer the cases that the basis fits; return those that are left."""
+        if not len(left):
+            return left
+        fits, answers = bounds.try_basis(basis, left)
+        costs[left[fits]] = answers
+        if duals is not None and fits.any():
+            duals.set_from_basis(basis, left[fits], bounds)
+        hits = int(fits.sum())
+        basis.hits += hits
+        self._stats.cache_hits += hits
+        self._budget.save(hits)
+        return left[~fits]
+
+    def learn(
+        self, program: HighsProgram, entries: np.ndarray, cost: np.ndarray
+    ) -> Basis | None:
+        """Keep and return the basis just found; None if its matrix is singular."""
+        self._budget.spend()
+        basics, columns = basic_variables(program.highs), self._layout.columns
+        is_basic = np.zeros(columns + self._layout.rows, bool)
+        is_basic[np.where(basics < 0, columns - 1 - basics, basics)] = True
+        basic, nonbasic = np.flatnonzero(is_basic), np.flatnonzero(~is_basic)
+        if self._matrix is None:  # the same in every case, or no basis would be kept
+            self._matrix, self._units = self._matrix_in_units(program.arrays, entries)
+        matrix = self._matrix
+        response = _solve_accurately(matrix[:, basic], -matrix[:, nonbasic])
+        if response is None:
+            return None
+        costs = np.concatenate([cost[self._layout.n1 :], np.zeros(self._layout.rows)])
+        costs *= self._units
+        reduced_cost = costs[nonbasic] + costs[basic] @ response
+        terms = np.abs(costs[nonbasic]) + np.abs(costs[basic]) @ np.abs(response)
+        at_upper = reduced_cost < 0
+        free = np.abs(reduced_cost) <= _ZERO_REDUCED_COST * terms.max(initial=0.0)
+        response *= self._units[basic][:, None] / self._units[nonbasic]
+        reduced_cost /= self._units[nonbasic]
+        if free.any():
+            # Without a reduced cost, only HiGHS knows which bound a place is at.
+            found = program.highs.getBasis()
+            states = [*found.col_status, *found.row_status]
+            upper = highspy.HighsBasisStatus.kUpper
+            at_upper[free] = [states[place] == upper for place in nonbasic[free]]
+        learned = Basis(basic, nonbasic, at_upper, response, reduced_cost)
+        self._bases.append(learned)
+        return learned
+
+    def _matrix_in_units(
+        self, arrays: Arrays, entries: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the matrix of columns and slacks in natural units, and the units.
+
+        In the model's own units a dense solve may lose all digits. Units are powers of two.
+        """
+        sizes = self._checker.typical_units(arrays, np.zeros(0))
+        rows, columns = (nearest_power_of_two(size) for size in sizes)
+        if np.ptp(np.log2(np.concatenate([rows, columns]))) < np.log2(_WILD):
+            rows, columns = np.ones(len(rows)), np.ones(len(columns))
+        matrix = self._layout.matrix(entries) * columns / rows[:, None]
+        slacks = -np.eye(self._layout.rows)
+        return np.hstack([matrix, slacks]), np.concatenate([columns, rows])
+
+
+def _solve_accurately(matrix: np.ndarray, sides: np.ndarray) -> np.ndarray | None:
+    """Return the solution of a linear system; None if rounding may have spoiled it."""
+    try:
+        found, inverse = np.linalg.solve(matrix, sides), np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    # Errors beside the sums that they are rounding of, in the least favorable direction.
+    terms = np.abs(matrix) @ np.abs(found) + np.abs(sides)
+    error = np.finfo(float).eps * (np.abs(inverse) @ terms)
+    size = np.maximum(1.0, np.abs(found).max(axis=0, initial=0.0))
+    if not (error <= _MOST_ERROR * size).all():  # also where something is not a number
+        return None
+    return np.asarray(found)
 
 
 def _is_ordered(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
+from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack, entry_columns
+from pyomo_csg.solve.lp.units import ROUNDING_NOISE, TypicalSizes, typical_sizes
 
 # Allowed violation of a row, relative to the sum of its absolute terms. The simplex method runs
 # with the same tolerance, so a sound answer in good units passes.
 _ROW_TOLERANCE = 1e-9
-# Size of rounding errors, relative to typical rows, columns and costs: about 5000 times machine
-# precision, since sums have many terms, and still far below every tolerance above it.
-_ROUNDING_NOISE = 1e-12
 # Smallest unit of a row, relative to its typical size. A row whose terms are nearly zero at a
 # point would otherwise get a unit so small that rounding looks like a violation.
 _SMALLEST_UNIT = 1e-6
@@ -36,8 +34,6 @@ _SURELY_ZERO = 1e-11
 _SURELY_NONZERO = 1e-9
 # The cutoff between zero and nonzero where a dual is neither: the geometric mean of the two.
 _ZERO_DUAL = 1e-10
-# Alternating means over rows and columns converge geometrically; 20 sweeps are plenty.
-_SCALING_SWEEPS = 20
 
 # How far, in typical sizes, an optimum may be away along a column without a bound. Where reduced
 # costs are rounding beside the total cost, but not beside their own terms (scenarios with tiny
@@ -47,6 +43,7 @@ _FARTHEST = 10.0
 _MOST_ACTIVE = 500  # rows; a dense system of more takes longer than solving again
 _MANY = 8  # cases from which sparse products are faster than sums of terms
 
+# One comparison with the middle of the doubtful shares is faster than two with their ends.
 _DOUBTFUL_MIDDLE = (_SURELY_ZERO + _SURELY_NONZERO) / 2
 
 
@@ -77,22 +74,6 @@ class Certificate:
             self.optimal[case],
             self.clear[case],
         )
-
-
-@dataclass
-class _TypicalSizes:
-    """Typical sizes of rows, columns then rows, costs per unit of a column, and total cost.
-
-    ``values`` are the matrix entries they were computed from; ``noise`` is what rounding does
-    to columns, then rows.
-    """
-
-    rows: np.ndarray
-    both: np.ndarray
-    unit_cost: np.ndarray
-    total_cost: float
-    values: np.ndarray
-    noise: np.ndarray
 
 
 @dataclass
@@ -133,11 +114,11 @@ class CertificateChecker:
 
     def __init__(self, layout: Shape):
         self._rows, self._columns = layout.rows, layout.columns
-        self._sizes: _TypicalSizes | None = None
+        self._sizes: TypicalSizes | None = None
         self._dual_noise: np.ndarray | None = None
         self._shared: tuple[np.ndarray, Any, Any] | None = None
         self._row = layout.index.astype(np.intp)
-        self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
+        self._column = entry_columns(layout)
 
     def check(
         self, program: Arrays | Stack, x: np.ndarray, row_duals: np.ndarray
@@ -265,7 +246,7 @@ class CertificateChecker:
         gap = position.gap(dual, noise, farthest * sizes.both)
         cost = np.add.reduce(np.abs(program.cost * x), axis=-1)
         # Rounding also affects points that cost nothing, such as "build nothing".
-        close = gap <= _GAP_TOLERANCE * cost + _ROUNDING_NOISE * sizes.total_cost
+        close = gap <= _GAP_TOLERANCE * cost + ROUNDING_NOISE * sizes.total_cost
         return np.asarray(self._satisfies_bounds(program, position) & close)
 
     def _position(self, program: Arrays | Stack, x: np.ndarray) -> _Position:
@@ -344,58 +325,12 @@ class CertificateChecker:
             self._dual_noise = noise
         return noise
 
-    def _typical_sizes(self, program: Arrays | Stack) -> _TypicalSizes:
+    def _typical_sizes(self, program: Arrays | Stack) -> TypicalSizes:
         """Return typical sizes of rows, columns and costs, from the first program checked."""
         if self._sizes is None:
-            numbers = (
-                program.row_lower,
-                program.row_upper,
-                program.column_lower,
-                program.column_upper,
-                program.values,
-                program.cost,
-            )
-            self._sizes = self._geometric_sizes(
-                *(n[0] if n.ndim > 1 else n for n in numbers)
-            )
+            first = program[0] if isinstance(program, Stack) else program
+            self._sizes = typical_sizes(self._row, self._column, first)
         return self._sizes
-
-    def _geometric_sizes(
-        self,
-        row_lower: np.ndarray,
-        row_upper: np.ndarray,
-        column_lower: np.ndarray,
-        column_upper: np.ndarray,
-        values: np.ndarray,
-        cost: np.ndarray,
-    ) -> _TypicalSizes:
-        """Scale by geometric means over rows and columns in turn, then by the bounds' level."""
-        nonzero = values != 0
-        row, column = self._row[nonzero], self._column[nonzero]
-        size, rows, columns = (
-            np.log2(np.abs(values[nonzero])),
-            self._rows,
-            self._columns,
-        )
-        in_row = np.maximum(np.bincount(row, minlength=rows), 1)
-        in_column = np.maximum(np.bincount(column, minlength=columns), 1)
-        r, c = np.zeros(rows), np.zeros(columns)
-        for _ in range(_SCALING_SWEEPS):
-            r = np.bincount(row, size + c[column], minlength=rows) / in_row
-            c = np.bincount(column, r[row] - size, minlength=columns) / in_column
-        scales = np.concatenate([r, r, c, c])
-        bounds = np.concatenate([row_lower, row_upper, column_lower, column_upper])
-        known = np.isfinite(bounds) & (bounds != 0)
-        levels = np.log2(np.abs(bounds[known])) - scales[known]
-        # Bounds that are rounding beside the largest one say nothing about sizes.
-        levels = levels[levels > levels.max(initial=-np.inf) + np.log2(_ROUNDING_NOISE)]
-        level = np.median(levels) if len(levels) else 0.0
-        row_sizes, column_sizes = np.exp2(r + level), np.exp2(c + level)
-        costs = np.abs(cost * column_sizes)
-        total = np.median(costs[costs > 0]) if costs.any() else 1.0
-        both = np.concatenate([column_sizes, row_sizes])
-        unit_cost, noise = total / column_sizes, _ROUNDING_NOISE * both
-        return _TypicalSizes(row_sizes, both, unit_cost, float(total), values, noise)
 
     def _sum_by_row(self, entries: np.ndarray) -> np.ndarray:
         return _sum_by(entries, self._row, self._rows)
@@ -430,3 +365,11 @@ def _join(columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def _is_doubtful(share: np.ndarray) -> np.ndarray:
     """Return which duals, as shares of their terms, are neither zero nor nonzero for certain."""
     return np.abs(share - _DOUBTFUL_MIDDLE) < _DOUBTFUL_MIDDLE - _SURELY_ZERO
+
+
+def is_unique(duals: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return where (...) every nonbasic column and row has a nonzero dual: a unique optimum."""
+    # There are as many nonbasic columns and rows as columns, and basic ones have dual zero.
+    columns, rows = duals
+    nonzero = np.count_nonzero(columns, axis=-1) + np.count_nonzero(rows, axis=-1)
+    return np.asarray(nonzero == columns.shape[-1])

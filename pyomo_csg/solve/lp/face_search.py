@@ -26,14 +26,10 @@ from pyomo_csg.solve.compile.assembly import (
     RecourseLayout,
     Stack,
 )
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, SolverTrouble, Troubles
-from pyomo_csg.solve.lp.highs_program import (
-    PRIMAL_SIMPLEX,
-    HighsProgram,
-    SolutionBuffer,
-)
-from pyomo_csg.solve.lp.rescaling import RescaledSolver, not_exact
+from pyomo_csg.solve.lp.highs_program import PRIMAL_SIMPLEX, SolutionBuffer
+from pyomo_csg.solve.lp.rescaling import CertifiedProgram, not_exact
 from pyomo_csg.solve.lp.vertices import (
     InequalityForm,
     TooManyBasesError,
@@ -44,9 +40,9 @@ from pyomo_csg.solve.lp.vertices import (
 _STATES = highspy.HighsBasisStatus
 # A point may cost this much more, relative to the optimum, and still count as optimal.
 _OPTIMAL = 1e-9
-_ROUNDING = 1e-13  # of the absolute cost terms: the rounding of their sum
-_FEASIBLE = 1e-7  # allowed violation of a row, relative to its terms
-_CACHE_SIZE = 64
+_ROUNDING = 1e-13  # error of a cost, relative to its absolute terms
+_FEASIBLE = 1e-7  # allowed violation of a recourse row, relative to its terms
+_CACHE_SIZE = 64  # sets of dual vertices
 
 
 class SearchLayout(Layout):
@@ -66,14 +62,6 @@ class SearchLayout(Layout):
         """Return the programs of many cases; outcomes have one block each."""
         weights = np.broadcast_to(self._outcome, (len(blocks.cost), len(self._outcome)))
         return self.stack(blocks.joined(outcomes), weights)
-
-
-def is_unique(duals: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return where (...) every nonbasic column and row has a nonzero dual: a unique optimum."""
-    # There are as many nonbasic columns and rows as columns, and basic ones have dual zero.
-    columns, rows = duals
-    nonzero = np.count_nonzero(columns, axis=-1) + np.count_nonzero(rows, axis=-1)
-    return np.asarray(nonzero == columns.shape[-1])
 
 
 def restrict_to_face(program: Program, duals: tuple[np.ndarray, np.ndarray]) -> Program:
@@ -132,22 +120,13 @@ class FaceProgram:
         # Zeta-SAA's optimum lies on the face, so its basis is primal feasible here: primal
         # simplex continues from it. Presolve would discard that basis.
         lean = {"presolve": "off", "simplex_strategy": PRIMAL_SIMPLEX}
-        self.program = HighsProgram(
-            layout, context.with_defaults(lean), relaxed=True, scaled=True
-        )
-        self.rescaled = RescaledSolver(layout, context)
+        self.program = CertifiedProgram(layout, context, lean)
 
     def minimize(
         self, found: Found, saa: Arrays, arrays: Arrays, basis: Any
     ) -> np.ndarray:
         """Return the best point of ``arrays``, restricted to the face of ``found``."""
-        try:
-            self.program.solve(arrays, basis)
-        except SolverTrouble as trouble:
-            x, _ = self.rescaled.solve_again(arrays, trouble)
-        else:
-            x, _, row_duals = self.program.solution()
-            x, _ = self.rescaled.certify(arrays, x, row_duals, need_clear=False)
+        x, _ = self.program.optimum(arrays, basis, need_clear=False)
         if _is_off_face(saa, x[: len(saa.cost)], found.value):
             raise not_exact()
         return x
@@ -200,7 +179,7 @@ class FaceSearch:
                 self._face.program.solve(arrays, self._extend_basis(basis))
                 self._save_outcome_basis()
         x, row_duals = buffer.arrays()
-        self._face.rescaled.repair(stack, x, row_duals, buffer.troubles)
+        self._face.program.rescaled.repair(stack, x, row_duals, buffer.troubles)
         off_face = _is_off_face(saa, x[:, : self._layout.scenario_columns], values)
         for i in map(int, np.flatnonzero(off_face)):
             x[i], buffer.troubles[i] = np.nan, not_exact()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -14,12 +13,11 @@ from typing import Any
 import highspy
 import numpy as np
 
-from pyomo_csg.errors import DataError
 from pyomo_csg.solve.compile.assembly import Arrays, Shape
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles
+from pyomo_csg.solve.lp.highs_options import EXACT_OPTIONS
 
 _STATUS = highspy.HighsModelStatus
-_OK = highspy.HighsStatus.kOk
 _NAMES = {
     _STATUS.kInfeasible: "infeasible",
     _STATUS.kUnbounded: "unbounded",
@@ -29,83 +27,15 @@ _NAMES = {
     _STATUS.kSolutionLimit: "solution limit",
     _STATUS.kInterrupt: "interrupted",
 }
-EXACT_OPTIONS = {
-    "output_flag": False,
-    "threads": 1,
-    "primal_feasibility_tolerance": 1e-9,
-    "dual_feasibility_tolerance": 1e-9,
-    "small_matrix_value": 1e-12,  # the least it accepts; smaller entries are dropped
-}
-_NEEDED = {"solver": ("choose", "simplex"), "run_crossover": ("on",)}
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
-_LARGE = 1000  # rows; smaller programs lose little by a start that does not help
-_INTERIOR_POINT = 3000  # rows; from here on, it is faster than simplex from nothing
+_LARGE = 1000  # rows; smaller programs lose little by a warm start that does not help
+_INTERIOR_POINT = 3000  # rows from which it is faster than a cold start of simplex
+# A warm start is stopped after 500 iterations, or one for every 8 rows if that is more: the
+# basis is then not that of a similar program.
 _FEW_ITERATIONS, _SHARE_OF_ROWS = 500, 8
-_MOST_SKIPPED = 64
+_MOST_SKIPPED = 64  # warm starts in a row
 _COLUMNWISE = int(highspy.MatrixFormat.kColwise)
 _MINIMIZE = int(highspy.ObjSense.kMinimize)
-
-
-def check_options(
-    options: Mapping[str, Any] | None, basis: bool = False
-) -> dict[str, Any]:
-    """Return HiGHS options, or raise a DataError that suggests the nearest names.
-
-    With ``basis``, also refuse options that leave no exact basis.
-    """
-    known = [name for name in dir(highspy.HighsOptions()) if not name.startswith("_")]
-    problems = []
-    for name in options or {}:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=3)
-            hint = (
-                f"did you mean {' or '.join(near)}?" if near else "see HiGHS's manual"
-            )
-            problems.append(f"HiGHS has no option '{name}'; {hint}")
-    if not problems:
-        solver = highspy.Highs()
-        solver.setOptionValue("output_flag", False)
-        for name, value in (options or {}).items():
-            if not _accepts(solver, name, value):
-                problems.append(
-                    f"HiGHS does not take {value!r} for option '{name}'; give "
-                    f"{_TYPES[type(solver.getOptionValue(name)[1])]}"
-                )
-    for name, allowed in _NEEDED.items() if basis else ():
-        if options is not None and name in options and options[name] not in allowed:
-            problems.append(
-                f"option '{name}' is {options[name]!r}; the oracle needs "
-                f"{' or '.join(repr(a) for a in allowed)}, for an exact basis"
-            )
-    if basis and options is not None and options.get("threads", 1) != 1:
-        problems.append(
-            "option 'threads' must be 1, since HiGHS uses one thread count for the "
-            "whole process; use workers= instead"
-        )
-    if problems:
-        raise DataError("The solver's options do not fit", problems)
-    return dict(options or {})
-
-
-_TYPES = {
-    bool: "True or False",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-}
-
-
-def _accepts(solver: Any, name: str, value: Any) -> bool:
-    """Whether HiGHS accepts a value; it would accept NaN, so that is refused here."""
-    if isinstance(value, float) and math.isnan(value):
-        return False
-    is_numeric = type(solver.getOptionValue(name)[1]) in (int, float)
-    if is_numeric and isinstance(value, str | bool):  # HiGHS would convert them
-        return False
-    try:
-        return solver.setOptionValue(name, value) == _OK
-    except (TypeError, ValueError):
-        return False
 
 
 def status_trouble(status: Any) -> SolverTrouble:
@@ -134,7 +64,7 @@ class WarmStarts:
     """Decides whether a large program starts from the basis at hand.
 
     From the basis of a similar program, simplex takes few iterations. From that of a
-    different one it can take more than from nothing, since only a cold start is presolved.
+    different one it can take more than a cold start, which is presolved.
     A warm start with too many iterations is stopped, and the next starts are cold: one, then
     two, then four. Iterations count, not seconds, so answers do not depend on the machine.
     """
@@ -155,7 +85,7 @@ class WarmStarts:
         self._skipped = 0
 
     def failed(self) -> None:
-        """Leave out twice as many as after the last failure."""
+        """Skip one warm start, or twice as many as after the last failure."""
         self._skipped = min(_MOST_SKIPPED, max(1, 2 * self._skipped))
         self._left = self._skipped
 
@@ -163,19 +93,11 @@ class WarmStarts:
 class HighsProgram:
     """One program kept in HiGHS; only what differs from the last one is sent.
 
-    Parameters
-    ----------
-    layout : Shape
-        Such as a :class:`~pyomo_csg.solve.compile.assembly.Layout`.
-    context : SolveContext
-        Its options come on top of exact tolerances and one thread. A ``time_limit`` among them
-        holds for each run, the context's deadline for all runs.
-    relaxed : bool, optional
-        Whether integer variables become continuous.
-    scaled : bool, optional
-        Whether costs are scaled to suit HiGHS's tolerances.
-    stays_warm : bool, optional
-        Whether every run starts from the last basis, since programs differ in few numbers.
+    The context's options are added to exact tolerances and one thread. A ``time_limit`` among
+    them holds for each run, the context's deadline for all runs. If ``relaxed``, integer
+    variables become continuous; if ``scaled``, costs are scaled to suit HiGHS's tolerances. If
+    the program ``stays_warm``, every run starts from the last basis, since programs differ in
+    few numbers.
     """
 
     def __init__(
@@ -324,7 +246,7 @@ class HighsProgram:
             cold["solver"] = "ipm"
         with self._options(**cold):
             status = self._run()
-        # Again by simplex: for the factors of the basis, and for its exact tolerances.
+        # Once more by simplex, from this basis: it leaves factors, and its tolerances are exact.
         return self._run() if status == _STATUS.kOptimal else status
 
     @contextmanager

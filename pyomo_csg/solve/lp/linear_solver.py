@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack, held_at
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
-from pyomo_csg.solve.lp.face_search import FaceSearch, PessimisticSearch, is_unique
-from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, SolutionBuffer
-from pyomo_csg.solve.lp.rescaling import RescaledSolver
+from pyomo_csg.solve.lp.certificates import is_unique
+from pyomo_csg.solve.lp.face_search import FaceSearch, PessimisticSearch
+from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, SolutionBuffer
+from pyomo_csg.solve.lp.rescaling import CertifiedProgram
 from pyomo_csg.solve.lp.sensitivity import BasisReader, Optima, have_equal_bounds
 
 _MAX_BASES = 20_000
@@ -33,19 +34,8 @@ class LinearSolver:
     """Solves zeta-SAA by the dual simplex method, and searches its optimal face.
 
     Where every nonbasic column and row has a nonzero dual, the optimum is unique and needs no
-    search.
-
-    Parameters
-    ----------
-    compiled : CompiledModel
-        Without integer variables or quadratic terms, unless ``relaxed``.
-    count : int
-        How many scenarios there are.
-    context : SolveContext
-    relaxed : bool, optional
-        Whether integer variables become continuous.
-    bases : dict, optional
-        The last basis of each case, by its key; solvers may share it.
+    search. Integer variables become continuous. Solvers may share ``bases``, the last one of
+    each case, by its key.
     """
 
     def __init__(
@@ -53,17 +43,14 @@ class LinearSolver:
         compiled: CompiledModel,
         count: int,
         context: SolveContext,
-        relaxed: bool = False,
         bases: dict[int, Any] | None = None,
     ):
         self.layout = Layout(compiled, count)
         self._count, self._context = count, context
         # With presolve, HiGHS would drop the basis of the last, similar program.
         lean = {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX}
-        self.program = HighsProgram(
-            self.layout, context.with_defaults(lean), relaxed, scaled=True
-        )
-        self._rescaled = RescaledSolver(self.layout, context)
+        self.program = CertifiedProgram(self.layout, context, lean)
+        self._rescaled = self.program.rescaled
         self._bases = {} if bases is None else bases
         size = self.layout.columns + self.layout.rows
         self._most_bases = min(_MAX_BASES, _MAX_BASIS_BYTES // max(1, size))
@@ -86,13 +73,7 @@ class LinearSolver:
         arrays = self.layout.arrays(blocks, weights)
         if held is not None:
             arrays = held_at(arrays, self.layout.integer, held)
-        try:
-            self.program.solve(arrays)
-        except SolverTrouble as trouble:
-            x, certificate = self._rescaled.solve_again(arrays, trouble)
-        else:
-            x, _, row_duals = self.program.solution()
-            x, certificate = self._rescaled.certify(arrays, x, row_duals)
+        x, certificate = self.program.optimum(arrays)
         return Found(
             x,
             arrays.value(x),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Blocks
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import SolveContext, Troubles
 from pyomo_csg.solve.lp.basis_cache import Basis
 from pyomo_csg.solve.lp.recourse_costs import RecourseSolver, RowDuals
@@ -101,15 +101,15 @@ def independent_blocks(compiled: CompiledModel) -> list[RecourseBlock]:
             strict=True,
         )
     )
-    # Columns without a row, and rows without a column, need no solver of their own.
+    # All columns without a row share one block, and all rows without a column another.
     parts: dict[Any, tuple[list[int], list[int]]] = {}
     for number, component in enumerate(nx.connected_components(graph)):
         columns = [j for kind, j in component if kind == "column"]
-        own = [i for kind, i in component if kind == "row"]
-        key = number if columns and own else ("alone", bool(columns))
+        block_rows = [i for kind, i in component if kind == "row"]
+        key = number if columns and block_rows else ("alone", bool(columns))
         part = parts.setdefault(key, ([], []))
         part[0].extend(columns)
-        part[1].extend(own)
+        part[1].extend(block_rows)
     return [
         RecourseBlock(compiled, np.array(sorted(c), int), np.array(sorted(r), int))
         for c, r in parts.values()
@@ -150,12 +150,12 @@ class DecomposedRecourse(RecourseSolver):
     ) -> tuple[np.ndarray, Troubles]:
         total, troubles = np.zeros(len(decisions)), Troubles()
         for block, solver in zip(self._blocks, self._solvers, strict=True):
-            own = None if duals is None else RowDuals(len(block.rows), duals.smooth)
-            costs, failed = solver._recourse_costs(decisions, block.data(blocks), own)
+            part = None if duals is None else RowDuals(len(block.rows), duals.smooth)
+            costs, failed = solver._recourse_costs(decisions, block.data(blocks), part)
             total += costs
             for case, trouble in failed.items():
                 troubles.setdefault(case, trouble)
-            if duals is not None and own is not None:
-                duals.rows[:, block.rows] = own.rows
-                duals.smooth = own.smooth
+            if duals is not None and part is not None:
+                duals.rows[:, block.rows] = part.rows
+                duals.smooth = part.smooth
         return total, troubles

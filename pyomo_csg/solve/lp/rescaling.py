@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
+from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack, entry_columns
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.certificates import Certificate, CertificateChecker
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, PRIMAL_SIMPLEX, HighsProgram
+from pyomo_csg.solve.lp.units import nearest_power_of_two
 
 _METHODS = (
     {"presolve": "off", "simplex_strategy": DUAL_SIMPLEX},
@@ -38,21 +39,17 @@ class RescaledSolver:
     """Certifies answers, and solves again in other units where the certificate fails.
 
     Each row is divided by the size of its terms at the best point so far, each column by the
-    step that its rows notice, and costs by the cost of the point. If that does not help, typical
-    sizes take their place. Units are powers of two, so nothing is rounded. For each choice of
-    units, three variants of the simplex method are tried.
-
-    Attributes
-    ----------
-    last : RescaledProgram or None
-        The one whose optimum was returned last.
+    step that its rows notice, and costs by the cost of the point. If that does not help,
+    typical sizes take their place. Units are powers of two, so nothing is rounded. For each
+    choice of units, three variants of the simplex method are tried. ``last`` is the program
+    whose optimum was returned last.
     """
 
     def __init__(self, layout: Shape, context: SolveContext):
         self._layout, self.checker = layout, CertificateChecker(layout)
         # The clock of a case may belong to a later one by now.
         self._context = context.without_case_limit()
-        self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
+        self._column = entry_columns(layout)
         self.last: RescaledProgram | None = None
 
     def certify(
@@ -62,7 +59,7 @@ class RescaledSolver:
         row_duals: np.ndarray,
         need_clear: bool = True,
     ) -> tuple[np.ndarray, Certificate]:
-        """Return a point (columns,) and its certificate: as given, or solved again.
+        """Return a point (columns,) and its certificate: this one, or solved again.
 
         ``need_clear`` says whether it matters which duals are zero.
         """
@@ -247,6 +244,29 @@ def not_exact() -> SolverTrouble:
     )
 
 
-def nearest_power_of_two(numbers: Any) -> Any:
-    """Return the powers of two nearest to positive numbers."""
-    return np.exp2(np.clip(np.rint(np.log2(numbers)), -200, 200))
+class CertifiedProgram(HighsProgram):
+    """A linear program, or a relaxation, kept in HiGHS, with certified optima.
+
+    ``lean`` are the options of its runs; a solve in other units has its own.
+    """
+
+    def __init__(self, layout: Shape, context: SolveContext, lean: Mapping[str, Any]):
+        super().__init__(layout, context.with_defaults(lean), relaxed=True, scaled=True)
+        self.rescaled = RescaledSolver(layout, context)
+
+    def optimum(
+        self, arrays: Arrays, basis: Any = None, need_clear: bool = True
+    ) -> tuple[np.ndarray, Certificate]:
+        """Solve, and return the optimum and its certificate."""
+        try:
+            self.solve(arrays, basis)
+        except SolverTrouble as trouble:
+            return self.rescaled.solve_again(arrays, trouble)
+        return self.certified_solution(need_clear)
+
+    def certified_solution(
+        self, need_clear: bool = True
+    ) -> tuple[np.ndarray, Certificate]:
+        """Return the optimum just found and its certificate, solved again if need be."""
+        x, _, row_duals = self.solution()
+        return self.rescaled.certify(self.arrays, x, row_duals, need_clear)

@@ -9,7 +9,7 @@ import highspy
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found
 from pyomo_csg.solve.lp.highs_program import HighsProgram, unpack
 from pyomo_csg.solve.lp.rescaling import RescaledProgram
@@ -21,25 +21,15 @@ _AT_BOUND = 1e-9  # HiGHS's feasibility tolerance: closer to a bound is at the b
 class Sensitivity:
     """The derivatives of a quantity with respect to every number of the recourse blocks.
 
-    Attributes
-    ----------
-    row : array (blocks, rows)
-        By the active side of each row.
-    column : array (blocks, columns)
-        By the active bound of each column.
-    entries : array (blocks, entries)
-    cost : array (blocks, all columns)
-    constant : array (blocks, 1)
-    row_at_lower, column_at_lower : array of bool
-        Which bound is active, by the sign of zeta-SAA's dual.
-    hessian : array (blocks, entries), optional
+    Those of rows and columns are by the active side or bound: the lower one where
+    ``row_at_lower`` or ``column_at_lower``, by the sign of zeta-SAA's dual.
     """
 
-    row: np.ndarray
-    column: np.ndarray
-    entries: np.ndarray
-    cost: np.ndarray
-    constant: np.ndarray
+    row: np.ndarray  # (blocks, rows)
+    column: np.ndarray  # (blocks, columns)
+    entries: np.ndarray  # (blocks, entries)
+    cost: np.ndarray  # (blocks, all columns)
+    constant: np.ndarray  # (blocks, 1)
     row_at_lower: np.ndarray
     column_at_lower: np.ndarray
     hessian: np.ndarray | None = None
@@ -94,43 +84,20 @@ def value_sensitivity(
 class Optima:
     """Optima of many linear programs, with their bases.
 
-    Attributes
-    ----------
-    x, column_dual : array (n, columns)
-    row_dual, activity : array (n, rows)
-    inverse : array (n, s, rows)
-        The rows of the basis inverse that belong to the decisions: how each decision changes
-        with the sides of the rows.
-    basic : array (n, columns + rows) of bool
+    ``inverse`` holds the rows of the basis inverse that belong to the decisions: how each
+    decision changes with the sides of the rows.
     """
 
-    x: np.ndarray
-    column_dual: np.ndarray
-    row_dual: np.ndarray
-    activity: np.ndarray
-    inverse: np.ndarray
-    basic: np.ndarray
-
-    @classmethod
-    def empty(cls, cases: int, decisions: int, columns: int, rows: int) -> Optima:
-        """Return unsolved cases: points are NaN, all else is zero."""
-        return cls(
-            np.full((cases, columns), np.nan),
-            np.zeros((cases, columns)),
-            np.zeros((cases, rows)),
-            np.zeros((cases, rows)),
-            np.zeros((cases, decisions, rows)),
-            np.zeros((cases, columns + rows), bool),
-        )
+    x: np.ndarray  # (n, columns)
+    column_dual: np.ndarray  # (n, columns)
+    row_dual: np.ndarray  # (n, rows)
+    activity: np.ndarray  # (n, rows)
+    inverse: np.ndarray  # (n, s, rows)
+    basic: np.ndarray  # (n, columns + rows), bool
 
     def select(self, cases: np.ndarray) -> Optima:
         """Return the optima of some cases."""
         return Optima(*(getattr(self, f.name)[cases] for f in fields(self)))
-
-    def assign(self, cases: np.ndarray, others: Optima) -> None:
-        """Set the optima of some cases."""
-        for f in fields(self):
-            getattr(self, f.name)[cases] = getattr(others, f.name)
 
     def decision_sensitivity(
         self, compiled: CompiledModel, blocks: Blocks, slopes: np.ndarray
@@ -139,7 +106,34 @@ class Optima:
 
         Blocks have two leading axes, cases and blocks; slopes are (n, s).
         """
-        return _decision_sensitivity(compiled, blocks, self, slopes)
+        n1, m1 = len(compiled.first), len(compiled.first_rows)
+        n2, m2 = len(compiled.recourse), len(compiled.recourse_rows)
+        cases, count = blocks.row_lower.shape[:2]
+        row = np.einsum("ns,nsr->nr", slopes, self.inverse)[:, m1:]
+        row = row.reshape(cases * count, m2)
+        first = np.repeat(self.x[:, :n1], count, axis=0)
+        all_x = np.hstack([first, self.x[:, n1:].reshape(cases * count, n2)])
+        rows = compiled.recourse_rows
+        column = np.zeros((cases * count, n2))
+        if not compiled.recourse.certain:
+            recourse = rows.column >= n1
+            entries = blocks.entries.reshape(cases * count, blocks.entries.shape[-1])[
+                :, recourse
+            ]
+            terms = -row[:, rows.row[recourse]] * entries
+            for entry, place in enumerate(rows.column[recourse] - n1):
+                column[:, place] += terms[:, entry]
+            nonbasic = ~self.basic[:, n1 : self.x.shape[1]]
+            column *= nonbasic.reshape(cases * count, n2)
+        return Sensitivity(
+            row,
+            column,
+            _entry_sensitivity(compiled, row, all_x),
+            np.zeros_like(all_x),
+            np.zeros((cases * count, 1)),
+            self.row_dual[:, m1:].reshape(cases * count, m2) >= 0,
+            self.column_dual[:, n1:].reshape(cases * count, n2) >= 0,
+        )
 
     def is_degenerate(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
         """Return where (n,) a basic column or row is at one of its bounds."""
@@ -192,39 +186,6 @@ class BasisReader:
         np.put_along_axis(basic, places, True, axis=1)
         duals = column_dual / self._scale, row_dual / self._scale
         return Optima(x, *duals, activity, self._inverse, basic)
-
-
-def _decision_sensitivity(
-    compiled: CompiledModel, blocks: Blocks, optima: Optima, slopes: np.ndarray
-) -> Sensitivity:
-    n1, m1 = len(compiled.first), len(compiled.first_rows)
-    n2, m2 = len(compiled.recourse), len(compiled.recourse_rows)
-    cases, count = blocks.row_lower.shape[:2]
-    row = np.einsum("ns,nsr->nr", slopes, optima.inverse)[:, m1:]
-    row = row.reshape(cases * count, m2)
-    first = np.repeat(optima.x[:, :n1], count, axis=0)
-    all_x = np.hstack([first, optima.x[:, n1:].reshape(cases * count, n2)])
-    rows = compiled.recourse_rows
-    column = np.zeros((cases * count, n2))
-    if not compiled.recourse.certain:
-        recourse = rows.column >= n1
-        entries = blocks.entries.reshape(cases * count, blocks.entries.shape[-1])[
-            :, recourse
-        ]
-        terms = -row[:, rows.row[recourse]] * entries
-        for entry, place in enumerate(rows.column[recourse] - n1):
-            column[:, place] += terms[:, entry]
-        nonbasic = ~optima.basic[:, n1 : optima.x.shape[1]]
-        column *= nonbasic.reshape(cases * count, n2)
-    return Sensitivity(
-        row,
-        column,
-        _entry_sensitivity(compiled, row, all_x),
-        np.zeros_like(all_x),
-        np.zeros((cases * count, 1)),
-        optima.row_dual[:, m1:].reshape(cases * count, m2) >= 0,
-        optima.column_dual[:, n1:].reshape(cases * count, n2) >= 0,
-    )
 
 
 def _entry_sensitivity(

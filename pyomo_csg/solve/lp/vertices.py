@@ -1,4 +1,4 @@
-"""Vertices and extreme rays of polyhedra, and the duals of the recourse.
+"""Vertices and extreme rays of polyhedra, and dense forms of the recourse for its dual.
 
 By duality the recourse is a maximum over its dual vertices: Q(y, omega) = max pi'(side - C y).
 """
@@ -10,7 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Blocks, RecourseLayout
+from pyomo_csg.errors import ModelError
+from pyomo_csg.solve.compile.assembly import Blocks, RecourseLayout, evaluate
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
+from pyomo_csg.solve.compile.compiler import compile_model
+from pyomo_csg.stages import TwoStageModel
 
 _MAX_BASES = 10_000
 _ZERO = 1e-9  # relative to the largest number of the vector in question
@@ -167,25 +171,14 @@ def _stack_points(points: dict[bytes, np.ndarray], width: int) -> np.ndarray:
 class InequalityForm:
     """One outcome's recourse in the form min q'z, Wz >= side - C y.
 
-    A row or column with two bounds gives two rows, the second one negated.
-
-    Attributes
-    ----------
-    recourse : array (rows, columns)
-        W.
-    technology : array (rows, s)
-        C.
-    side : array (rows,)
-    cost : array (columns,)
-        q.
-    net : array (constraints, rows)
-        Maps the duals of rows to those of the constraints they came from.
+    A row or column with two bounds gives two rows, the second one negated. ``net``
+    (constraints, rows) maps the duals of rows to those of the constraints they came from.
     """
 
-    recourse: np.ndarray
-    technology: np.ndarray
+    recourse: np.ndarray  # W (rows, columns)
+    technology: np.ndarray  # C (rows, s)
     side: np.ndarray
-    cost: np.ndarray
+    cost: np.ndarray  # q
     net: np.ndarray
 
     def dual_vertices(self) -> VerticesAndRays | None:
@@ -213,3 +206,71 @@ def to_inequality_form(layout: RecourseLayout, block: Blocks) -> InequalityForm:
         block.cost[layout.n1 :],
         np.hstack([constraint[:, low], -constraint[:, high]]),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class RightHandSideArrays:
+    """min h'y + q'z + constant, where Ay >= b and Wz >= side + R omega - C y.
+
+    Every bound is a row, and every equality two. ``recourse`` holds W, C, q, and the right-hand
+    side at omega = 0.
+    """
+
+    name: str  # of the model
+    matrix: np.ndarray  # A (rows, s)
+    side: np.ndarray  # b
+    cost: np.ndarray  # h
+    constant: float
+    recourse: InequalityForm
+    slopes: np.ndarray  # R (rows, p)
+
+
+def right_hand_side_arrays(two_stage: TwoStageModel) -> RightHandSideArrays:
+    """Return the matrices of a model, or raise a ModelError that lists why it has none."""
+    compiled, name = compile_model(two_stage), two_stage.model.name or ""
+    _check_form(name, compiled)
+    layout = RecourseLayout(compiled)
+    origin, *shifted = (
+        to_inequality_form(layout, evaluate(compiled, omega)[()])
+        for omega in np.vstack([np.zeros(compiled.p), np.eye(compiled.p)])
+    )
+    costs = compiled.first_cost, compiled.recourse_cost
+    return RightHandSideArrays(
+        name,
+        *_first_stage(compiled),
+        np.sum([cost.linear.constant for cost in costs], axis=0)[: len(compiled.first)],
+        float(sum(cost.constant.constant[0] for cost in costs)),
+        origin,
+        np.column_stack([one.side - origin.side for one in shifted]),
+    )
+
+
+def _first_stage(compiled: CompiledModel) -> tuple[np.ndarray, np.ndarray]:
+    """Return A and b of Ay >= b."""
+    rows, width = compiled.first_rows, len(compiled.first)
+    matrix = np.vstack([np.zeros((len(rows), width)), np.eye(width)])
+    np.add.at(matrix, (rows.row, rows.column), rows.entries.constant)
+    bounds = compiled.first.bounds(np.zeros(compiled.p))
+    lower = np.concatenate([rows.lower.constant, bounds[0]])
+    upper = np.concatenate([rows.upper.constant, bounds[1]])
+    low, high = np.isfinite(lower), np.isfinite(upper)
+    side = np.concatenate([lower[low], -upper[high]])
+    return np.vstack([matrix[low], -matrix[high]]), side
+
+
+def _check_form(name: str, compiled: CompiledModel) -> None:
+    rows, cost = compiled.recourse_rows, compiled.recourse_cost
+    sides = (rows.lower, rows.upper, compiled.recourse.lower, compiled.recourse.upper)
+    faults = {
+        "it has known Params; annotate it without": compiled.r > 0,
+        "it has integer variables": compiled.integer,
+        "its objective is quadratic": compiled.quadratic,
+        "coefficients of its constraints are uncertain": not rows.entries.certain,
+        "its costs are uncertain": not (cost.linear.certain and cost.constant.certain),
+        "its right-hand sides are not affine in the uncertain Params": not all(
+            side.affine for side in sides
+        ),
+    }
+    if problems := [fault for fault, found in faults.items() if found]:
+        subject = f"'{name}' is not linear with uncertain right-hand sides only"
+        raise ModelError(subject, problems)

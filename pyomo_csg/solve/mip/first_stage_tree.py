@@ -14,13 +14,12 @@ import numpy as np
 from pyomo_csg.solve.compile.assembly import Arrays, Layout, Program, Stack
 from pyomo_csg.solve.engine import SolverTrouble, Troubles
 from pyomo_csg.solve.lp.highs_program import SolutionBuffer
-from pyomo_csg.solve.mip.cost_scale import COST_SLACK, cost_size
-from pyomo_csg.solve.mip.mip_program import MipResult, Relaxation
+from pyomo_csg.solve.mip.mip_program import COST_SLACK, MipResult, Relaxation, cost_size
 from pyomo_csg.solve.mip.rounding import Rounder
 
-_WHOLE = 1e-6  # a step count this close below a whole number counts as whole
+_WHOLE = 1e-6  # added before rounding down, so that rounding errors cut off no step
 _INTEGRAL = 1e-9  # HiGHS's feasibility tolerance
-_LEAF_COST = 20  # in relaxations: what an integer program takes, about
+_LEAF_COST = 20  # of an integer program, in relaxations; approximate
 _MAX_ENTRIES = 200_000  # matrix entries that are checked at once
 
 
@@ -62,29 +61,14 @@ class SolvedNode(NamedTuple):
 
 @dataclass
 class TreeResult:
-    """The incumbent of a tree, its bound, and the regions with the optima.
+    """The incumbent of a tree, its bound, and the regions with the optima."""
 
-    Attributes
-    ----------
-    x : array, optional
-        The incumbent.
-    value, bound : float
-    slack : float
-        What a cost may be above the value and still count as equal.
-    complete : bool
-        Whether the incumbent is proven optimal within the gap.
-    stopped : SolverTrouble, optional
-        The limit that stopped the tree.
-    solved : list of SolvedNode
-        The relaxations that were solved.
-    """
-
-    x: np.ndarray | None = None
+    x: np.ndarray | None = None  # the incumbent
     value: float = math.inf
     bound: float = math.inf
-    slack: float = 0.0
-    complete: bool = True
-    stopped: SolverTrouble | None = None
+    slack: float = 0.0  # how much a cost may exceed the value and still count as equal
+    complete: bool = True  # whether the incumbent is proven optimal within the gap
+    stopped: SolverTrouble | None = None  # the limit that stopped the tree
     solved: list[SolvedNode] = field(default_factory=list)
     _candidates: list[tuple[float, Region]] = field(default_factory=list)
 
@@ -118,15 +102,8 @@ class FirstStageTree:
 
     A node whose relaxation rounds to an integer point of the same cost is done. A node whose
     first-stage integers are all fixed is a leaf. The relaxations are certified all at once when
-    the tree is complete; if one fails, the tree is grown again with each certified in turn.
-
-    Parameters
-    ----------
-    layout : Layout
-    relaxation : Relaxation
-    rounder : Rounder
-    gap : float
-        The relative gap at which to stop.
+    the tree is complete; if one fails, the tree is grown again with each certified in turn. The
+    tree stops at the relative ``gap``.
     """
 
     def __init__(
@@ -323,7 +300,8 @@ class FirstStageTree:
     def _read_node(self, arrays: Arrays, box: Region, certify: bool) -> SolvedNode:
         """Return the node of the relaxation just solved, certified or as HiGHS reports it."""
         if certify:
-            x, (column_duals, row_duals) = self._relaxation.certified_optimum()
+            x, certificate = self._relaxation.certified_solution()
+            column_duals, row_duals = certificate.duals
         else:
             x, column_duals, row_duals = self._relaxation.solution()
         basis, duals = self._relaxation.highs.getBasis(), (column_duals, row_duals)

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, RecourseLayout
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import SolveContext
-from pyomo_csg.solve.mip.cost_scale import COST_SLACK
 from pyomo_csg.solve.mip.first_stage_tree import Node
-from pyomo_csg.solve.mip.mip_program import MipProgram, MipResult
+from pyomo_csg.solve.mip.mip_program import COST_SLACK, MipProgram, MipResult
 
-_MANY_INTEGERS = 50
+_MANY_INTEGERS = 50  # in the recourse, from which a start helps HiGHS
 _START_ROUNDS = 3
 _LITE = {
     "mip_heuristic_run_root_reduced_cost": False,
@@ -35,38 +34,20 @@ def fixed_integer_context(context: SolveContext) -> SolveContext:
 
 @dataclass
 class RecourseResult:
-    """The best recourse to each outcome.
+    """The best recourse to each outcome, and lower bounds of its costs, without constants."""
 
-    Attributes
-    ----------
-    z : array (outcomes * recourse columns,)
-        In the order of a program on these outcomes.
-    bound : array (outcomes,)
-        The lower bound of each recourse cost, without constants.
-    """
-
-    z: np.ndarray
-    bound: np.ndarray
+    z: np.ndarray  # (outcomes * recourse columns,), as in a program on these outcomes
+    bound: np.ndarray  # (outcomes,)
 
 
 @dataclass
 class CostLimit:
-    """A limit on the weighted total cost of the recourse to some outcomes.
-
-    Attributes
-    ----------
-    weights, least : array (outcomes,)
-        The weights, and lower bounds of the weighted costs.
-    terms : array (outcomes,)
-        The sums of the absolute terms of these bounds.
-    spare : float
-        By how much the total may exceed the sum of those bounds.
-    """
+    """A limit on the weighted total cost of the recourse to some outcomes."""
 
     weights: np.ndarray
-    least: np.ndarray
-    terms: np.ndarray
-    spare: float
+    least: np.ndarray  # lower bounds of the weighted costs
+    terms: np.ndarray  # the sums of the absolute terms of these bounds
+    spare: float  # by how much the total may exceed the sum of the bounds
 
     def highest(self, k: int) -> float:
         """Return the limit on one outcome's cost if all others are at their bounds."""
@@ -132,19 +113,11 @@ class FixedIntegerSolver:
         highest: float,
     ) -> MipResult:
         """Return an optimum that costs at most ``highest``, if any, and a bound."""
-        if self._fixes_decision:
-            return self._solve_by_scenario(blocks, weights, arrays, node, highest)
-        start = self._find_start(blocks, arrays, node) if self._needs_start else None
-        return self._program.solve_to_limit(arrays, start, highest)
-
-    def _solve_by_scenario(
-        self,
-        blocks: Blocks,
-        weights: np.ndarray,
-        arrays: Arrays,
-        node: Node,
-        highest: float,
-    ) -> MipResult:
+        if not self._fixes_decision:
+            start = None
+            if self._needs_start:
+                start = self._find_start(blocks, arrays, node)
+            return self._program.solve_to_limit(arrays, start, highest)
         decision, n1 = node.lower, self._layout.n1
         # With the decision fixed, the relaxation separates by scenario.
         terms = (arrays.cost * node.x)[n1:].reshape(len(weights), -1)

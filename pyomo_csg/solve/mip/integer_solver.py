@@ -8,9 +8,15 @@ from functools import cached_property, partial
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack
-from pyomo_csg.solve.compile.compiler import CompiledModel
-from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, Troubles
-from pyomo_csg.solve.mip.cost_scale import COST_SLACK, cost_size
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
+from pyomo_csg.solve.engine import (
+    Found,
+    SolveContext,
+    Solved,
+    SolverTrouble,
+    Troubles,
+    noted,
+)
 from pyomo_csg.solve.mip.first_stage_tree import (
     FirstStageTree,
     Node,
@@ -22,13 +28,18 @@ from pyomo_csg.solve.mip.fixed_integers import (
     ScenarioRecourse,
     fixed_integer_context,
 )
-from pyomo_csg.solve.mip.mip_program import MipProgram, Relaxation
+from pyomo_csg.solve.mip.mip_program import (
+    COST_SLACK,
+    MipProgram,
+    Relaxation,
+    cost_size,
+)
 from pyomo_csg.solve.mip.rounding import Rounder
 from pyomo_csg.solve.mip.tie_search import TieSearch
 
-_MAX_INTEGERS = 50
-_MAX_RELAXATIONS = 1000
-_GENEROUS = 4  # times the slack of the cut, which has a tolerance of its own
+_MAX_INTEGERS = 50  # in the first stage, for the tree
+_MAX_RELAXATIONS = 1000  # of one tree, before HiGHS takes over
+_GENEROUS = 4  # in slacks of the cut, whose row has a tolerance as well
 # With continuous recourse, HiGHS's heuristics find nothing that its tree does not.
 _LEAN = {
     "mip_heuristic_run_feasibility_jump": False,
@@ -41,23 +52,14 @@ _LEAN = {
 class IntegerFound(Found):
     """An optimum, and the regions that contain all optima.
 
-    Attributes
-    ----------
-    method : str
-        How it was found: ``'relaxation'``, ``'tree'`` or ``'plain'``.
-    regions : list of Region
-        Boxes of first-stage integers that contain all optima.
-    arrays : Arrays
-        The program.
-    stopped : SolverTrouble, optional
-        The limit that stopped the solve. ``x`` is the incumbent, NaN if there is none; the bound
-        is proven all the same.
+    If a limit stopped the solve, ``x`` is the incumbent, NaN if there is none; the bound is
+    proven all the same.
     """
 
-    method: str = "plain"
+    method: str = "plain"  # or 'relaxation' or 'tree'
     regions: list[Region] = field(default_factory=list)
     arrays: Arrays | None = None
-    stopped: SolverTrouble | None = None
+    stopped: SolverTrouble | None = None  # by this limit
 
     @property
     def is_on_one_face(self) -> bool:
@@ -86,21 +88,12 @@ class IntegerSolver:
     alone. Without any, with more, or if the tree needs more than 1000 relaxations (a leaf that
     is an integer program counts as 20), HiGHS solves the whole program from the incumbent. So
     it does for first-stage integers with more than two values and a continuous recourse, where
-    its cuts close the gap sooner than branching.
+    its cuts close the gap sooner than branching. ``method`` selects one of these ways,
+    ``'relaxation'``, ``'tree'`` or ``'plain'``; HiGHS takes over where it cannot finish.
 
-    Parameters
-    ----------
-    compiled : CompiledModel
-        With integer variables and a linear objective.
-    count : int
-        How many scenarios there are.
-    context : SolveContext
-        With ``mip_rel_gap``, the value is the incumbent's, the bound is proven, and
-        Opt-Search looks around the incumbent only. ``time_limit`` holds for each case; a case
-        of :meth:`solve_many` that it stops has both an incumbent and a trouble.
-    method : str, optional
-        ``'relaxation'``, ``'tree'`` or ``'plain'``: skip the other two. HiGHS takes over where
-        the relaxation or the tree cannot finish.
+    With ``mip_rel_gap``, the value is the incumbent's, the bound is proven, and Opt-Search
+    looks around the incumbent only. ``time_limit`` holds for each case; a case of
+    :meth:`solve_many` that it stops has both an incumbent and a trouble.
     """
 
     def __init__(
@@ -195,11 +188,9 @@ class IntegerSolver:
                 outcomes[cases],
             )
         for i, one in found.items():
-            try:
-                if np.isnan(losses[i]) and i not in troubles:
+            if np.isnan(losses[i]) and i not in troubles:
+                with noted(troubles, i):
                     losses[i] = self.search(one, blocks[i], weights[i], outcomes[i])
-            except SolverTrouble as trouble:
-                troubles[i] = trouble
         return losses, troubles
 
     def search(
@@ -238,15 +229,11 @@ class IntegerSolver:
                 found[i] = _integer_found(arrays, x, root.bound, "relaxation", [root])
                 continue
             root.may_round = not self.uses_rounding
-            try:
-                found[i] = self._branch(
-                    arrays, root, relaxed.blocks[i], relaxed.weights[i]
-                )
-            except SolverTrouble as trouble:
-                troubles[i] = trouble
-                continue
-            if (stopped := found[i].stopped) is not None:
-                troubles[i] = stopped
+            with noted(troubles, i):
+                blocks, weights = relaxed.blocks[i], relaxed.weights[i]
+                found[i] = self._branch(arrays, root, blocks, weights)
+                if (stopped := found[i].stopped) is not None:
+                    troubles[i] = stopped
         return found, troubles
 
     def _branch(

@@ -1,4 +1,9 @@
-"""Integer programs and their relaxations in HiGHS, and the cut that keeps a point optimal."""
+"""Integer programs and their relaxations in HiGHS, and the size of a program's costs.
+
+The tolerances of branch-and-bound are relative to that size. It is measured at a point of the
+program itself: the cost of other scenarios, or of the Params' current values, may be millions
+of times larger.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +15,13 @@ from typing import Any
 import highspy
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Arrays, Layout, Shape, Stack, held_at
+from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack, held_at
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble
 from pyomo_csg.solve.executors import thread_stop_event
 from pyomo_csg.solve.lp.certificates import CertificateChecker
-from pyomo_csg.solve.lp.face_search import excess_cost
 from pyomo_csg.solve.lp.highs_program import HighsProgram
-from pyomo_csg.solve.lp.natural_units import NaturalUnits
-from pyomo_csg.solve.lp.rescaling import RescaledSolver
-from pyomo_csg.solve.mip.cost_scale import (
-    COST_SLACK,
-    cost_size,
-    power_of_two_below,
-    typical_cost,
-)
+from pyomo_csg.solve.lp.rescaling import CertifiedProgram
+from pyomo_csg.solve.lp.units import NaturalUnits, power_of_two_below
 
 _STATUS = highspy.HighsModelStatus
 _FEASIBLE = highspy.SolutionStatus.kSolutionStatusFeasible
@@ -33,23 +31,17 @@ _DEVEX = 1
 _RELAXED = {"presolve": "off", "simplex_dual_edge_weight_strategy": _DEVEX}
 _OPTIMAL = 1e-9  # allowed distance between a point's cost and its bound, beside the gap
 _EXACT = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "mip_feasibility_tolerance": 1e-9}
-_ROUNDING = 1e-12  # of the absolute cost terms: the rounding of their sum
-_BETTER = 1e-6  # a point this much below the "optimum" shows that it was not optimal
+# The slack of the cut "stay optimal on the scenarios". HiGHS's feasibility tolerance is 1e-9: with
+# less slack the optimum itself could be cut off, with more the loss would be visibly too low.
+COST_SLACK = 1e-9
+_NOTHING = 1e-12  # share of a typical cost below which a point counts as free
 
 
-class Relaxation(HighsProgram):
+class Relaxation(CertifiedProgram):
     """A program with its integer variables continuous, and certified optima."""
 
     def __init__(self, layout: Shape, context: SolveContext):
-        lean = context.with_defaults(_RELAXED)
-        super().__init__(layout, lean, relaxed=True, scaled=True)
-        self.rescaled = RescaledSolver(layout, context)
-
-    def certified_optimum(self) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-        """Return the optimum just found, certified, and the duals of columns and rows."""
-        x, _, row_duals = self.solution()
-        x, certificate = self.rescaled.certify(self.arrays, x, row_duals)
-        return x, certificate.duals
+        super().__init__(layout, context, _RELAXED)
 
 
 @dataclass
@@ -68,12 +60,8 @@ class MipProgram(HighsProgram):
     """An integer program, solved exactly unless options say otherwise.
 
     HiGHS's tolerances are absolute. So it gets the costs of each program in a unit, a power of
-    two, in which the cost terms of its own relaxation add up to about one.
-
-    Attributes
-    ----------
-    bound : float
-        The lower bound of the last program, without its offset.
+    two, in which the cost terms of the program's relaxation add up to about one. ``bound`` is
+    the lower bound of the last program, without its offset.
     """
 
     def __init__(self, layout: Shape, context: SolveContext):
@@ -89,10 +77,15 @@ class MipProgram(HighsProgram):
 
     def load(self, arrays: Arrays) -> None:
         """Make HiGHS hold this program, in natural units if its own could mislead it."""
+        units = self._natural_units(arrays)
+        arrays = replace(arrays, cost=self._factor * arrays.cost)
+        super().load(units.scaled(arrays) if units.is_needed else arrays)
+
+    def _natural_units(self, arrays: Arrays) -> NaturalUnits:
+        """Return the units of the first program, which all others share."""
         if self._units is None:
             self._units = NaturalUnits(self.layout, arrays)
-        arrays = replace(arrays, cost=self._factor * arrays.cost)
-        super().load(self._units.scaled(arrays) if self._units.is_needed else arrays)
+        return self._units
 
     def point(self) -> np.ndarray:
         """Return the column values."""
@@ -164,9 +157,8 @@ class MipProgram(HighsProgram):
         """Return a start in the units of the program that HiGHS holds."""
         if start is None:
             return None
-        if self._units is None:
-            self._units = NaturalUnits(self.layout, arrays)
-        return start / self._units.columns if self._units.is_needed else start
+        units = self._natural_units(arrays)
+        return start / units.columns if units.is_needed else start
 
     def _check_gap(self, value: float) -> None:
         """Raise a SolverTrouble if the bound does not prove the value optimal."""
@@ -229,76 +221,30 @@ class MipProgram(HighsProgram):
         fixed = held_at(arrays, self.layout.integer, x)
         if not self._relaxation.solve_if_feasible(fixed):
             return None
-        return self._relaxation.certified_optimum()[0]
+        return self._relaxation.certified_solution()[0]
 
     @cached_property
     def _relaxation(self) -> Relaxation:
         return Relaxation(self.layout, self._context)
 
 
-def cut_violation(
-    saa: Arrays | Stack, x: np.ndarray, value: Any, size: Any
-) -> np.ndarray:
-    """Return by how much points (...) of zeta-SAA violate the cut; 0 within rounding.
-
-    ``size`` is that of the cost terms at the optimum.
-    """
-    # Twice: the cut has its slack, and the solver's rows have their tolerance.
-    return excess_cost(saa, x, value, 2 * COST_SLACK * size, _ROUNDING)
+def cost_terms(program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
+    """Return the sums of the absolute cost terms of points (..., columns)."""
+    return np.asarray(np.abs(program.cost * x).sum(axis=-1))
 
 
-def check_cut(
-    saa: Arrays, x: np.ndarray, value: float, size: float, gap: float = 0.0
-) -> None:
-    """Raise a SolverTrouble if a point violates the cut, or is better than the optimum."""
-    over = float(cut_violation(saa, x, value, size))
-    if over:
-        raise SolverTrouble(
-            "cut broken",
-            f"the point found costs {over:.3g} more than the optimum {value:.9g}",
-        )
-    under = value - float(saa.cost @ x) - saa.offset
-    if under > (gap + _BETTER) * size:
-        raise SolverTrouble(
-            "not optimal",
-            f"a point costs {under:.3g} less than the optimum found, {value:.9g}",
-        )
+def cost_size(layout: Shape, arrays: Arrays, x: np.ndarray) -> float:
+    """Return the sum of a point's absolute cost terms; a typical cost if it costs nothing."""
+    terms = float(cost_terms(arrays, x))
+    costs = np.abs(arrays.cost)
+    if terms > _NOTHING * costs.max(initial=0.0) * np.abs(x).max(initial=1.0):
+        return terms
+    typical = typical_cost(layout, arrays)
+    return terms if terms > _NOTHING * typical else typical
 
 
-class CutLayout:
-    """A layout with one more row, the cut: the cost on the scenarios is at most a limit."""
-
-    def __init__(self, base: Layout):
-        self.columns, self.rows = base.columns, base.rows + 1
-        self.integer = base.integer
-        added = np.minimum(np.arange(self.columns + 1), base.scenario_columns)
-        self.start = (base.start + added).astype(np.int32)
-        self._cut = np.zeros(self.start[-1], bool)
-        self._cut[self.start[1 : base.scenario_columns + 1] - 1] = True
-        self.index = np.empty(self.start[-1], np.int32)
-        self.index[self._cut] = base.rows
-        self.index[~self._cut] = base.index
-        self._last: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-
-    def add_cut(self, base: Arrays, cost: np.ndarray, limit: float) -> Arrays:
-        """Return the program with the cut ``cost @ x <= limit`` on the scenarios' columns."""
-        return Arrays(
-            base.cost,
-            base.offset,
-            base.column_lower,
-            base.column_upper,
-            np.append(base.row_lower, -np.inf),
-            np.append(base.row_upper, limit),
-            self._values(base.values, cost),
-        )
-
-    def _values(self, values: np.ndarray, cost: np.ndarray) -> np.ndarray:
-        """Return the matrix: the same object while its parts are, so HiGHS keeps it."""
-        last = self._last
-        if last is not None and last[0] is values and last[1] is cost:
-            return last[2]
-        joined = np.empty(len(self.index))
-        joined[self._cut] = cost
-        joined[~self._cut] = values
-        self._last = values, cost, joined
-        return joined
+def typical_cost(layout: Shape, arrays: Arrays) -> float:
+    """Return the median cost of a column's natural unit; 1 if nothing costs anything."""
+    costs = np.abs(arrays.cost * NaturalUnits(layout, arrays).columns)
+    costs = costs[(costs > 0) & np.isfinite(costs)]
+    return float(np.median(costs)) if len(costs) else 1.0

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack
+from pyomo_csg.solve.compile.assembly import Arrays, Shape, Stack, entry_columns
 from pyomo_csg.solve.lp.certificates import CertificateChecker
-from pyomo_csg.solve.mip.cost_scale import COST_SLACK, cost_terms
+from pyomo_csg.solve.mip.mip_program import COST_SLACK, cost_terms
 
 _FEASIBILITY = 2e-9  # HiGHS's tolerance of 1e-9, and as much for rounding
 
@@ -22,7 +22,7 @@ class Rounder:
         self._layout = layout
         self._checker = CertificateChecker(layout)
         self._integer = np.flatnonzero(layout.integer)
-        self._column = np.repeat(np.arange(layout.columns), np.diff(layout.start))
+        self._column = entry_columns(layout)
         self._entries = np.flatnonzero(layout.integer[self._column])
 
     def find_integer_point(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
@@ -31,7 +31,7 @@ class Rounder:
         return self._round_one_by_one(arrays, x) if point is None else point
 
     def round_all(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
-        """Return such a point where all integers are rounded in the same direction."""
+        """Return a point as :meth:`find_integer_point` with all integers rounded one way."""
         trials = np.stack([self._apply(mode, x) for mode in _MODES])
         is_good = _cost(arrays, trials) <= _highest_cost(arrays, x)
         is_good &= self._checker.is_feasible(arrays, trials)
@@ -40,7 +40,7 @@ class Rounder:
     def find_integer_points(
         self, stack: Stack, x: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return such points (n, columns) of many programs, and where (n,) there is one."""
+        """Return integer points (n, columns) of many programs, and which (n,) were found."""
         highest, found = _highest_cost(stack, x), np.zeros(len(x), bool)
         points = x.copy()
         for mode in _MODES:
@@ -64,7 +64,7 @@ class Rounder:
         return trial
 
     def _round_one_by_one(self, arrays: Arrays, x: np.ndarray) -> np.ndarray | None:
-        """Return such a point, with integers rounded down where possible, else up."""
+        """Return an integer point with each integer rounded down where possible, else up."""
         point, activity = x.copy(), self._checker.row_activity(arrays, x)
         # Down first: that frees capacity that others may need to go up.
         self._round_columns(arrays, point, activity, _round_down)

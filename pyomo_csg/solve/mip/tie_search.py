@@ -5,30 +5,31 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, Stack
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import Found, SolveContext, SolverTrouble
-from pyomo_csg.solve.lp.face_search import SearchLayout, restrict_to_face
+from pyomo_csg.solve.lp.face_search import SearchLayout, excess_cost, restrict_to_face
 from pyomo_csg.solve.lp.highs_program import SolutionBuffer
-from pyomo_csg.solve.mip.cost_scale import (
-    COST_SLACK,
-    cost_size,
-    cost_terms,
-    power_of_two_below,
-)
+from pyomo_csg.solve.lp.units import power_of_two_below
 from pyomo_csg.solve.mip.first_stage_tree import Region, restrict_each, restrict_to
 from pyomo_csg.solve.mip.fixed_integers import ScenarioRecourse
 from pyomo_csg.solve.mip.mip_program import (
-    CutLayout,
+    COST_SLACK,
     MipProgram,
     Relaxation,
-    check_cut,
-    cut_violation,
+    cost_size,
+    cost_terms,
 )
 from pyomo_csg.solve.mip.rounding import Rounder
+
+_ROUNDING = 1e-12  # error of a cost, relative to its absolute terms
+# A point cheaper than the optimum by this share of its cost terms shows that the optimum was wrong.
+# Smaller differences are within the solver's tolerances.
+_BETTER = 1e-6
 
 
 @dataclass
@@ -150,7 +151,7 @@ class TieSearch:
         if not self._face_program.solve_if_feasible(arrays):
             # No recourse on the face, or a face too narrow for the solver: the cut decides.
             return self._search_with_cut(case, Region(region.lower, region.upper))
-        x, _ = self._face_program.certified_optimum()
+        x, _ = self._face_program.certified_solution()
         bound = arrays.value(x)
         near = COST_SLACK * float(cost_terms(arrays, x))
         if bound >= case.best - near:
@@ -205,3 +206,71 @@ class TieSearch:
         return bool(
             (region.lower <= integers).all() and (integers <= region.upper).all()
         )
+
+
+def cut_violation(
+    saa: Arrays | Stack, x: np.ndarray, value: Any, size: Any
+) -> np.ndarray:
+    """Return by how much points (...) of zeta-SAA violate the cut; 0 within rounding.
+
+    ``size`` is that of the cost terms at the optimum.
+    """
+    # Twice: the cut has its slack, and the solver's rows have their tolerance.
+    return excess_cost(saa, x, value, 2 * COST_SLACK * size, _ROUNDING)
+
+
+def check_cut(
+    saa: Arrays, x: np.ndarray, value: float, size: float, gap: float = 0.0
+) -> None:
+    """Raise a SolverTrouble if a point violates the cut, or is better than the optimum."""
+    over = float(cut_violation(saa, x, value, size))
+    if over:
+        raise SolverTrouble(
+            "cut broken",
+            f"the point found costs {over:.3g} more than the optimum {value:.9g}",
+        )
+    under = value - float(saa.cost @ x) - saa.offset
+    if under > (gap + _BETTER) * size:
+        raise SolverTrouble(
+            "not optimal",
+            f"a point costs {under:.3g} less than the optimum found, {value:.9g}",
+        )
+
+
+class CutLayout:
+    """A layout with one more row, the cut: the cost on the scenarios is at most a limit."""
+
+    def __init__(self, base: Layout):
+        self.columns, self.rows = base.columns, base.rows + 1
+        self.integer = base.integer
+        added = np.minimum(np.arange(self.columns + 1), base.scenario_columns)
+        self.start = (base.start + added).astype(np.int32)
+        self._cut = np.zeros(self.start[-1], bool)
+        self._cut[self.start[1 : base.scenario_columns + 1] - 1] = True
+        self.index = np.empty(self.start[-1], np.int32)
+        self.index[self._cut] = base.rows
+        self.index[~self._cut] = base.index
+        self._last: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+    def add_cut(self, base: Arrays, cost: np.ndarray, limit: float) -> Arrays:
+        """Return the program with the cut ``cost @ x <= limit`` on the scenarios' columns."""
+        return Arrays(
+            base.cost,
+            base.offset,
+            base.column_lower,
+            base.column_upper,
+            np.append(base.row_lower, -np.inf),
+            np.append(base.row_upper, limit),
+            self._values(base.values, cost),
+        )
+
+    def _values(self, values: np.ndarray, cost: np.ndarray) -> np.ndarray:
+        """Return the matrix: the same object while its parts are, so HiGHS keeps it."""
+        last = self._last
+        if last is not None and last[0] is values and last[1] is cost:
+            return last[2]
+        joined = np.empty(len(self.index))
+        joined[self._cut] = cost
+        joined[~self._cut] = values
+        self._last = values, cost, joined
+        return joined

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import pyomo.environ  # noqa: F401, it registers the solvers of both families
 from pyomo.common.timing import HierarchicalTimer
@@ -47,25 +47,6 @@ class Answer:
     load: Callable[[], None]  # loads the point into the model's variables
 
 
-class Interface(Protocol):
-    """One solver object of Pyomo, which takes one model at a time."""
-
-    def availability(self) -> Any:
-        """Return Pyomo's Availability of the solver; true if it can be used."""
-
-    def load(self, model: BlockData) -> None:
-        """Pass a model to a persistent solver; others take it with each run."""
-
-    def run(
-        self,
-        model: BlockData,
-        options: Mapping[str, Any],
-        time_limit: float | None,
-        timer: HierarchicalTimer,
-    ) -> Answer:
-        """Solve the model with the present values of its Params."""
-
-
 class AppsiInterface:
     """A solver of ``pyomo.contrib.appsi``; all of them are persistent."""
 
@@ -98,7 +79,7 @@ class AppsiInterface:
         time_limit: float | None,
         timer: HierarchicalTimer,
     ) -> Answer:
-        """Solve the model that was loaded."""
+        """Solve the model that was loaded, with the present values of its Params."""
         setattr(self._solver, f"{self._key}_options", dict(options))
         self._solver.config.time_limit = time_limit
         start = time.perf_counter()
@@ -141,13 +122,20 @@ class ContribInterface:
         time_limit: float | None,
         timer: HierarchicalTimer,
     ) -> Answer:
-        """Solve the model; a solver that is not persistent translates it again."""
+        """Solve the model, with the present values of its Params.
+
+        A solver that is not persistent translates it again.
+        """
         with _quiet():
             results = self._solver.solve(
                 model, solver_options=dict(options), time_limit=time_limit, timer=timer
             )
         loader = results.solution_loader
         return _answer(results, results.objective_bound, loader.load_vars)
+
+
+# One solver object of Pyomo, which holds one model at a time.
+Interface: TypeAlias = AppsiInterface | ContribInterface
 
 
 @contextmanager

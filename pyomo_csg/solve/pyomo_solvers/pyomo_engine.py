@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,20 @@ from pyomo.core.expr.numvalue import value
 
 from pyomo_csg.solve.engine import (
     CostResult,
+    CostTask,
     Deadline,
     DecisionResult,
+    DecisionTask,
     GradientResult,
+    GradientTask,
     LossResult,
+    LossTask,
+    R,
     SolveResult,
     SolverTrouble,
+    SolveTask,
     Stats,
+    noted,
 )
 from pyomo_csg.solve.pyomo_solvers.pyomo_programs import (
     PersistentProgram,
@@ -82,6 +89,7 @@ class PyomoSolver:
         self._sign = int(two_stage.sense)
         self._params = [ComponentUID(p) for p in two_stage.uncertain_params]
         self._known = [ComponentUID(p) for p in two_stage.known_params]
+        self.width = len(two_stage.first_stage_variables)
         self._variables = [ComponentUID(v) for v in two_stage.first_stage_variables]
         self._whole = [not v.is_continuous() for v in two_stage.first_stage_variables]
         self._programs: dict[tuple[str, int], PersistentProgram] = {}
@@ -94,9 +102,8 @@ class PyomoSolver:
         form.set(*case.values())
         optimum = form.optimum()
         found = [v.find_component_on(form.model).value for v in self._variables]
-        decision = (
-            np.where(self._whole, np.round(found), found) + 0.0
-        )  # -0.0 becomes 0.0
+        # Adding zero turns -0.0 into 0.0.
+        decision = np.where(self._whole, np.round(found), found) + 0.0
         bound = min(self._sign * optimum, self._sign * form.bound)
         return Point(decision, self._sign * optimum, bound)
 
@@ -189,80 +196,54 @@ class PyomoEngine:
     def __init__(self, model: BlockData, solver: str, options: Mapping[str, Any]):
         self._solver = PyomoSolver(model, solver, options)
         self.stats = self._solver.stats
-        self._width = len(TwoStageModel(model).first_stage_variables)
 
     def stop_at(self, end: float) -> None:
         """Solve nothing after ``end``, as in :meth:`Engine.stop_at`."""
         self._solver.deadline.set_end(end)
 
-    def solve(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        keys: np.ndarray | None = None,
-        gradient: bool = False,
-    ) -> SolveResult:
+    def solve(self, task: SolveTask) -> SolveResult:
         """Solve zeta-SAA; keys are not used, and the oracle refuses gradients."""
-        values, bounds = np.full((2, len(weights)), np.nan)
-        decisions = np.full((len(weights), self._width), np.nan)
-        result = SolveResult(decisions, values, bounds)
-        for i in range(len(weights)):
-            try:
-                point = self._solver.solve(scenarios[i], weights[i])
-            except SolverTrouble as trouble:
-                result.troubles[i] = trouble
-            else:
-                decisions[i], values[i] = point.decision, point.value
-                bounds[i] = point.bound
-        return result
 
-    def losses(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        outcomes: np.ndarray,
-        keys: np.ndarray | None = None,
-        kind: str = "optimistic",
-    ) -> LossResult:
+        def solve(i: int) -> None:
+            point = self._solver.solve(task.scenarios[i], task.weights[i])
+            result.decisions[i], result.values[i] = point.decision, point.value
+            result.bounds[i] = point.bound
+
+        result = task.empty_result(self._solver.width)
+        return _each_case(solve, result)
+
+    def losses(self, task: LossTask) -> LossResult:
         """Return losses; no decision is proven to be unique."""
-        losses, unique = np.full(len(weights), np.nan), np.zeros(len(weights), bool)
-        result = LossResult(losses, unique)
-        for i in range(len(weights)):
-            try:
-                losses[i] = self._solver.loss(
-                    scenarios[i], weights[i], outcomes[i], kind
-                )
-            except SolverTrouble as trouble:
-                result.troubles[i] = trouble
-        return result
 
-    def costs(self, decisions: np.ndarray, outcomes: np.ndarray) -> CostResult:
+        def solve(i: int) -> None:
+            result.losses[i] = self._solver.loss(
+                task.scenarios[i], task.weights[i], task.outcomes[i], task.kind
+            )
+
+        result = task.empty_result(self._solver.width)
+        return _each_case(solve, result)
+
+    def costs(self, task: CostTask) -> CostResult:
         """Return h(y) + Q(y, omega)."""
-        result = CostResult(np.full(len(decisions), np.nan))
-        for i in range(len(decisions)):
-            try:
-                result.costs[i] = self._solver.cost(decisions[i], outcomes[i])
-            except SolverTrouble as trouble:
-                result.troubles[i] = trouble
-        return result
 
-    def gradients(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        outcomes: np.ndarray,
-        outcome_weights: np.ndarray,
-        keys: np.ndarray | None = None,
-    ) -> GradientResult:
+        def solve(i: int) -> None:
+            result.costs[i] = self._solver.cost(task.decisions[i], task.outcomes[i])
+
+        result = task.empty_result(self._solver.width)
+        return _each_case(solve, result)
+
+    def gradients(self, task: GradientTask) -> GradientResult:
         """Not available: gradients need HiGHS's basis. The oracle raises an error before."""
         raise NotImplementedError
 
-    def decision_gradients(
-        self,
-        scenarios: np.ndarray,
-        weights: np.ndarray,
-        slopes: np.ndarray | None = None,
-        keys: np.ndarray | None = None,
-    ) -> DecisionResult:
+    def decision_gradients(self, task: DecisionTask) -> DecisionResult:
         """Not available, as :meth:`gradients`."""
         raise NotImplementedError
+
+
+def _each_case(solve: Callable[[int], None], result: R) -> R:
+    """Return the result after ``solve`` has filled in each case, or its trouble."""
+    for i in range(len(result)):
+        with noted(result.troubles, i):
+            solve(i)
+    return result

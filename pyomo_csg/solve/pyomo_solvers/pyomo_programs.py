@@ -89,9 +89,8 @@ class PersistentProgram:
         if not self._is_constant:
             answer = self._run()
             if not answer.is_decided:
-                self._loaded = (
-                    False  # load it again: the last basis may mislead the solver
-                )
+                # Load it again: the last basis may mislead the solver.
+                self._loaded = False
                 answer = self._run(**self._kind.profile.decisive)
             if answer.status != "optimal":
                 raise self._trouble(answer.status)
@@ -121,9 +120,7 @@ class PersistentProgram:
             )
         except subprocess.TimeoutExpired:
             raise self._trouble("time limit") from None
-        except (
-            Exception
-        ) as error:  # from the solver, or from Pyomo when it reads the answer
+        except Exception as error:  # from the solver, or Pyomo reading its answer
             self._loaded = False
             if isinstance(error, _REFUSALS) and not _inside(timer):
                 raise self._refusal(error) from error

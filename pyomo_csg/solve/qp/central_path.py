@@ -25,12 +25,11 @@ from pyomo_csg.solve.qp.quadratic_program import (
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
 _MOST_STEPS = 100
-_TO_BOUNDARY = 0.995  # share of the longest step
+_TO_BOUNDARY = 0.995  # share of the longest step: slacks stay positive
 _REFINEMENTS = 3
 _REGULARIZATION = 1e-13  # in equilibrated units
-_DONE = (
-    1e-10  # residuals, and the smaller one of slack and multiplier, relative to terms
-)
+# Largest residual, and smaller one of slack and multiplier, relative to terms, of an optimum.
+_DONE = 1e-10
 
 System = Callable[[np.ndarray], np.ndarray]
 
@@ -98,13 +97,7 @@ class _Iterate:
 
 
 class CentralPath:
-    """The path to the optimum of one program; ``check`` may end it by an error.
-
-    Attributes
-    ----------
-    steps : int
-        The number of steps made.
-    """
+    """The path to the optimum of one program, in ``steps``; ``check`` may end it by an error."""
 
     def __init__(self, program: QuadraticProgram, check: Callable[[], object]):
         self.steps, self._check, self._n = 0, check, len(program.cost)
@@ -177,7 +170,7 @@ class CentralPath:
         )
 
     def _residuals(self, at: _Iterate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what is missing in derivatives by columns and by activities, and in rows."""
+        """Return the residuals of the derivatives by columns and by activities, and of rows."""
         n, bound = self._n, at.low.dual - at.high.dual
         column = (bound[:n] - self._gradient(at))[self._free]
         row = np.where(self._equal, 0.0, bound[n:] - at.row_dual)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Blocks
-from pyomo_csg.solve.compile.compiler import CompiledModel
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.lp.sensitivity import Sensitivity
 from pyomo_csg.solve.qp.kkt_system import adjoint
 from pyomo_csg.solve.qp.quadratic_solver import QuadraticOptimum

@@ -8,24 +8,26 @@ without absolute tolerances follows where PIQP's active set is not optimal.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
+import highspy
 import numpy as np
 import piqp
 from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble
-from pyomo_csg.solve.lp.natural_units import geometric_units
+from pyomo_csg.solve.lp.units import geometric_units
 from pyomo_csg.solve.qp.central_path import CentralPath
-from pyomo_csg.solve.qp.polishing import polish
+from pyomo_csg.solve.qp.kkt_system import polish
 from pyomo_csg.solve.qp.quadratic_program import (
     KktPoint,
+    Matrix,
     QuadraticProgram,
     find_fault,
     largest_in_rows,
     rescale,
     submatrix,
 )
-from pyomo_csg.solve.qp.solvability import raise_if_unsolvable
 
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
@@ -37,6 +39,7 @@ _MOST_ITERATIONS = 100
 _FAR = 1e3  # how much larger columns are assumed to be where no optimum is found
 _SMALLEST_COLUMN = 1e-4  # unit of a column, relative to the largest column
 _NOISE = 1e-13  # in natural units: what rounding leaves of a zero
+_RECESSION = 1e-7  # decrease along a direction, in natural units, that is not rounding
 _STOPPED = (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED, piqp.PIQP_NUMERICS)
 
 Units = tuple[np.ndarray, np.ndarray, float]
@@ -82,7 +85,7 @@ class KktSolver:
                     certified = certified or (None if fault else (found, units))
             if point is None:
                 if attempt == 0:
-                    raise_if_unsolvable(scaled)
+                    _raise_if_unsolvable(scaled)
                 column = column * _FAR
                 continue
             size = np.abs(point.x * units[0]) / typical
@@ -90,7 +93,7 @@ class KktSolver:
             column = typical * np.maximum(size, _SMALLEST_COLUMN * largest)
         if certified:
             return certified
-        raise_if_unsolvable(program.in_units(*_natural_units(program, column)))
+        _raise_if_unsolvable(program.in_units(*_natural_units(program, column)))
         raise SolverTrouble(
             "not exact",
             f"the optimum found is not exact to a relative 1e-9: "
@@ -220,3 +223,65 @@ def _natural_units(program: QuadraticProgram, column: np.ndarray) -> Units:
 
 def _power_of_two(values: np.ndarray) -> np.ndarray:
     return np.exp2(np.clip(np.rint(np.log2(values)), -500, 500))
+
+
+def _raise_if_unsolvable(program: QuadraticProgram) -> None:
+    """Raise if no point is feasible, or if the cost decreases without bound.
+
+    Linear programs decide both. The program is in natural units.
+    """
+    if not _is_feasible(program):
+        raise SolverTrouble("infeasible")
+    if _has_descent_ray(program):
+        raise SolverTrouble("unbounded")
+
+
+def _is_feasible(program: QuadraticProgram) -> bool:
+    flat = replace(program, cost=np.zeros_like(program.cost))
+    highs = _linear_program(flat, program.matrix, program.row_lower, program.row_upper)
+    highs.run()
+    return bool(highs.getModelStatus() != highspy.HighsModelStatus.kInfeasible)
+
+
+def _has_descent_ray(program: QuadraticProgram) -> bool:
+    """Whether the cost decreases along a direction without bounds and without curvature."""
+
+    def cone(lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.where(np.isfinite(lower), 0.0, -np.inf), np.where(
+            np.isfinite(upper), 0.0, np.inf
+        )
+
+    columns = cone(program.column_lower, program.column_upper)
+    ray = replace(
+        program,
+        column_lower=np.maximum(columns[0], -1.0),
+        column_upper=np.minimum(columns[1], 1.0),
+    )
+    flat = np.zeros(len(program.cost))
+    matrix = sparse.vstack([sparse.csr_array(program.matrix), program.hessian])
+    lower, upper = cone(program.row_lower, program.row_upper)
+    highs = _linear_program(
+        ray, matrix, np.concatenate([lower, flat]), np.concatenate([upper, flat])
+    )
+    highs.run()
+    return bool(highs.getObjectiveValue() < -_RECESSION)
+
+
+def _linear_program(
+    program: QuadraticProgram, matrix: Matrix, lower: np.ndarray, upper: np.ndarray
+) -> highspy.Highs:
+    """Return HiGHS with the linear terms, the column bounds and these rows."""
+    entries = sparse.csc_array(matrix)
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = entries.shape
+    lp.col_cost_ = program.cost
+    lp.col_lower_, lp.col_upper_ = program.column_lower, program.column_upper
+    lp.row_lower_, lp.row_upper_ = lower, upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = entries.indptr, entries.indices
+    lp.a_matrix_.value_ = entries.data
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    highs.passModel(lp)
+    return highs

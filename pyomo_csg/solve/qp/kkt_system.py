@@ -1,8 +1,9 @@
-"""The KKT system of an active set: factored once, solved by refinement."""
+"""The KKT system of an active set, from a point near an optimum to the optimum itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from pyomo.common.dependencies import attempt_import
@@ -23,12 +24,19 @@ dense_algebra, _ = attempt_import("scipy.linalg")
 sparse_algebra, _ = attempt_import("scipy.sparse.linalg")
 
 _REGULARIZATION = 1e-9  # refinement removes its effect
-_TINY_REGULARIZATION = 1e-12
-_REFINEMENTS = 12
+_TINY_REGULARIZATION = 1e-12  # small enough to tell the null space from the rest
+_REFINEMENTS = 12  # at most
 _EXACT = 1e-16  # residual relative to the terms of its equation
-_SWEEPS = 5
+_SWEEPS = 5  # of equilibration
 # The share of a unit vector in the null space above which a column is not determined.
 _UNDETERMINED = 1e-7
+
+_CORRECTIONS = 8  # of the active set, at most
+_WRONG_SIDE = 1e-11  # relative to terms: violations and multipliers beyond rounding
+_SOLVED = 1e-12  # largest residual of a KKT system, relative to terms
+_FLOOR = 1e-6  # terms smaller than this share of the first point's count as noise
+
+Floors = tuple[np.ndarray, np.ndarray]
 
 
 def factor(
@@ -64,12 +72,107 @@ def factor(
     return lambda r: np.asarray(found.solve(r))
 
 
-def solve_on_active_set(
+@dataclass
+class _Bounds:
+    """Values between bounds, with their multipliers.
+
+    The shares turn a change of a value or of a multiplier into a share of the largest terms
+    that it affects.
+    """
+
+    values: np.ndarray
+    duals: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    value_share: np.ndarray
+    dual_share: np.ndarray
+
+    def guess(self) -> np.ndarray:
+        """Return where multipliers exceed slacks: -1 at the lower bound, 1 at the upper."""
+        dual, (below, above) = self.duals * self.dual_share, self._excess()
+        at_upper, at_lower = dual < above, dual > -below
+        at_lower |= self.lower == self.upper
+        return np.where(at_lower, -1, np.where(at_upper, 1, 0))
+
+    def correct(self, side: np.ndarray) -> bool:
+        """Change the active set in place; return whether anything changed."""
+        below, above = self._excess()
+        wrong = side * self.duals * self.dual_share > _WRONG_SIDE
+        low, high = (part > _WRONG_SIDE for part in (below, above))
+        low, high = low & (side == 0), high & (side == 0)
+        leave = wrong & (side != 0) & (self.lower != self.upper)
+        side[low], side[high], side[leave] = -1, 1, 0
+        return bool(low.any() or high.any() or leave.any())
+
+    def _excess(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far values are below and above their bounds, as shares of terms."""
+        with np.errstate(invalid="ignore"):  # no bound, and no term that would notice
+            below = (self.lower - self.values) * self.value_share
+            above = (self.values - self.upper) * self.value_share
+        return below, above
+
+
+def polish(program: QuadraticProgram, point: KktPoint) -> tuple[KktPoint, bool]:
+    """Return the optimum on the active set that a point suggests, and if it is exact.
+
+    The set is corrected where a bound is violated or a multiplier has the wrong sign.
+    """
+    parts, terms = size_terms(program, point)
+    floors = (_FLOOR * parts, _FLOOR * terms)
+    columns, rows = (part.guess() for part in _conditions(program, point, floors))
+    best = point
+    for _ in range(_CORRECTIONS):
+        found = _solve_on_active_set(program, point, columns, rows, floors)
+        if found is None:
+            break
+        best, residual = found
+        of_columns, of_rows = _conditions(program, best, floors)
+        changed = of_columns.correct(columns), of_rows.correct(rows)
+        if not any(changed):
+            return best, residual < _SOLVED
+    return best, False
+
+
+def _conditions(
+    program: QuadraticProgram, point: KktPoint, floors: Floors
+) -> Iterator[_Bounds]:
+    """Yield the conditions of columns, then those of rows.
+
+    A change of a column affects its rows and derivatives, and that of a multiplier the
+    derivatives. Both are measured relative to the terms of these.
+    """
+    parts, terms = map(np.maximum, size_terms(program, point), floors)
+    by_part, by_term = _inverse(parts), _inverse(terms)
+    entries = program.matrix_sizes
+    yield _Bounds(
+        point.x,
+        point.column_dual,
+        program.column_lower,
+        program.column_upper,
+        entries.T @ by_term + program.hessian_sizes @ by_part,
+        by_part,
+    )
+    yield _Bounds(
+        program.matrix @ point.x,
+        point.row_dual,
+        program.row_lower,
+        program.row_upper,
+        by_term,
+        entries @ by_part,
+    )
+
+
+def _inverse(values: np.ndarray) -> np.ndarray:
+    """Return reciprocals; zero where there is nothing."""
+    return 1 / np.where(values > 1e-200, values, np.inf)
+
+
+def _solve_on_active_set(
     program: QuadraticProgram,
     start: KktPoint,
     columns: np.ndarray,
     rows: np.ndarray,
-    floors: tuple[np.ndarray, np.ndarray],
+    floors: Floors,
 ) -> tuple[KktPoint, float] | None:
     """Return the point that is stationary with these columns and rows at their bounds.
 
@@ -180,8 +283,8 @@ def adjoint(
     for _ in range(_REFINEMENTS):
         u, w = found[: len(free)], found[len(free) :]
         residual = target - np.concatenate([hessian @ u - matrix.T @ w, matrix @ u])
-        own = sizes[0] @ np.abs(u) + sizes[1].T @ np.abs(w)
-        terms = np.abs(target) + np.concatenate([own, sizes[1] @ np.abs(u)])
+        sums = sizes[0] @ np.abs(u) + sizes[1].T @ np.abs(w)
+        terms = np.abs(target) + np.concatenate([sums, sizes[1] @ np.abs(u)])
         if (np.abs(residual) <= _EXACT * terms).all():
             break
         found = found + units * solve(units * residual)

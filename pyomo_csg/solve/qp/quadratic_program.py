@@ -1,4 +1,4 @@
-"""A convex quadratic program as arrays, and the certificate of an optimum.
+"""Convex quadratic programs as arrays, and the certificate of an optimum.
 
 The certificate is independent of units: every tolerance is relative to the terms of the sum
 it applies to.
@@ -13,19 +13,26 @@ from typing import Any, TypeAlias
 import numpy as np
 from pyomo.common.dependencies import attempt_import
 
+from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout
+from pyomo_csg.solve.compile.compiled_model import (
+    CompiledModel,
+    hessian_matrix,
+    is_positive,
+)
+from pyomo_csg.solve.engine import SolverTrouble
+
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
-Matrix: TypeAlias = (
-    Any  # a dense array, which is faster for small programs, or csc_array
-)
+# A csc_array, or a dense array, which is faster for small programs.
+Matrix: TypeAlias = Any
 
+_DENSE = 300  # columns and rows up to which dense matrices are faster
+_SMALLEST_SHARE = 1e-14  # of the largest weight; smaller ones count as this
 _FEASIBLE = 1e-9  # allowed violation of a row or bound, relative to its terms
 _STATIONARY = 1e-9  # allowed derivative of a free column, relative to its terms
 _GAP = 1e-9  # allowed duality gap, relative to the sum of the absolute cost terms
 _STRONG = 1e-7  # a multiplier above this share of its terms is not rounding
-_ACTIVE = (
-    1e-9  # distance from a bound, relative to its terms, that counts as being at it
-)
+_ACTIVE = 1e-9  # distance from a bound, relative to its terms, that counts as none
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,73 @@ class ActiveSet:
         weak_columns = (self.columns != 0) & ~self.strong_columns
         weak_rows = (self.rows != 0) & ~self.strong_rows
         return not (weak_columns.any() or weak_rows.any())
+
+
+class ProgramBuilder:
+    """Builds the quadratic programs of a compiled model."""
+
+    def __init__(self, compiled: CompiledModel):
+        self._compiled = compiled
+
+    def program(
+        self, layout: Layout, arrays: Arrays, blocks: Blocks, weights: np.ndarray
+    ) -> QuadraticProgram:
+        """Return the program with the quadratic terms of weighted blocks."""
+        matrix = sparse.csc_array(
+            (arrays.values, layout.index, layout.start),
+            shape=(layout.rows, layout.columns),
+        )
+        hessian = self._hessian(layout, blocks, weights)
+        dense = layout.rows + layout.columns <= _DENSE
+        return QuadraticProgram(
+            hessian.toarray() if dense else hessian,
+            arrays.cost,
+            arrays.offset,
+            matrix.toarray() if dense else matrix,
+            arrays.row_lower,
+            arrays.row_upper,
+            arrays.column_lower,
+            arrays.column_upper,
+            _shares(layout, weights),
+        )
+
+    def check_convex(self, blocks: Blocks) -> None:
+        """Raise a SolverTrouble if uncertain quadratic terms are not convex in a block."""
+        first, recourse = self._compiled.first_cost, self._compiled.recourse_cost
+        if recourse.hessian.certain:
+            return  # checked when the model was compiled
+        size = len(self._compiled.first) + len(self._compiled.recourse)
+        first_stage = hessian_matrix(first, first.hessian.constant, size)
+        for entries in blocks.hessian:
+            if not is_positive(first_stage + hessian_matrix(recourse, entries, size)):
+                raise SolverTrouble(
+                    "not convex", "the quadratic cost is not convex there"
+                )
+
+    def _hessian(self, layout: Layout, blocks: Blocks, weights: np.ndarray) -> Any:
+        first, recourse = self._compiled.first_cost, self._compiled.recourse_cost
+        rows, columns = [first.hessian_row], [first.hessian_column]
+        values = [first.hessian.constant]
+        for k, weight in enumerate(weights):
+            shift = k * layout.n2
+            for places, block in (
+                (rows, recourse.hessian_row),
+                (columns, recourse.hessian_column),
+            ):
+                places.append(np.where(block < layout.n1, block, block + shift))
+            values.append(weight * blocks.hessian[k])
+        upper = sparse.coo_array(
+            (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
+            shape=(layout.columns, layout.columns),
+        ).tocsc()
+        return sparse.csc_array(upper + sparse.triu(upper, 1).T)
+
+
+def _shares(layout: Layout, weights: np.ndarray) -> np.ndarray:
+    """Return the weight of each column's scenario, relative to the largest weight."""
+    relative = np.maximum(weights / weights.max(), _SMALLEST_SHARE)
+    relative = np.where(weights > 0, relative, 1.0)
+    return np.concatenate([np.ones(layout.n1), np.repeat(relative, layout.n2)])
 
 
 def find_fault(program: QuadraticProgram, point: KktPoint) -> str:
@@ -204,8 +278,8 @@ def _stationarity_terms(
     program: QuadraticProgram, size: np.ndarray, row_dual: np.ndarray
 ) -> np.ndarray:
     """Return the sum of the absolute terms of each column's derivative."""
-    own = program.hessian_sizes @ size + np.abs(program.cost)
-    return np.asarray(own + program.matrix_sizes.T @ np.abs(row_dual))
+    terms = program.hessian_sizes @ size + np.abs(program.cost)
+    return np.asarray(terms + program.matrix_sizes.T @ np.abs(row_dual))
 
 
 def _violation(

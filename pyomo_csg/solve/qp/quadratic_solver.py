@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from pyomo.common.dependencies import attempt_import
 
-from pyomo_csg.solve.compile.assembly import Arrays, Blocks, Layout, evaluate
-from pyomo_csg.solve.compile.compiler import CompiledModel, hessian_matrix, is_positive
+from pyomo_csg.solve.compile.assembly import Blocks, Layout, evaluate
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import (
     Found,
     SolveContext,
@@ -17,6 +16,7 @@ from pyomo_csg.solve.engine import (
     SolverTrouble,
     Troubles,
     bad_cases,
+    noted,
 )
 from pyomo_csg.solve.lp.face_search import SearchLayout, restrict_to_face
 from pyomo_csg.solve.qp.kkt_solver import KktSolver, Units
@@ -24,14 +24,12 @@ from pyomo_csg.solve.qp.kkt_system import are_determined
 from pyomo_csg.solve.qp.quadratic_program import (
     ActiveSet,
     KktPoint,
+    ProgramBuilder,
     QuadraticProgram,
     find_active_set,
 )
 
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
-
-_DENSE = 300  # columns and rows up to which dense matrices are faster
-_SMALLEST_SHARE = 1e-14  # weights below that count as that
 
 
 @dataclass
@@ -42,73 +40,6 @@ class QuadraticOptimum(Found):
     point: KktPoint | None = None
     active: ActiveSet | None = None
     units: Units | None = None
-
-
-class ProgramBuilder:
-    """Builds the quadratic programs of a compiled model."""
-
-    def __init__(self, compiled: CompiledModel):
-        self._compiled = compiled
-
-    def program(
-        self, layout: Layout, arrays: Arrays, blocks: Blocks, weights: np.ndarray
-    ) -> QuadraticProgram:
-        """Return the program with the quadratic terms of weighted blocks."""
-        matrix = sparse.csc_array(
-            (arrays.values, layout.index, layout.start),
-            shape=(layout.rows, layout.columns),
-        )
-        hessian = self._hessian(layout, blocks, weights)
-        dense = layout.rows + layout.columns <= _DENSE
-        return QuadraticProgram(
-            hessian.toarray() if dense else hessian,
-            arrays.cost,
-            arrays.offset,
-            matrix.toarray() if dense else matrix,
-            arrays.row_lower,
-            arrays.row_upper,
-            arrays.column_lower,
-            arrays.column_upper,
-            _shares(layout, weights),
-        )
-
-    def check_convex(self, blocks: Blocks) -> None:
-        """Raise a SolverTrouble if uncertain quadratic terms are not convex in a block."""
-        first, recourse = self._compiled.first_cost, self._compiled.recourse_cost
-        if recourse.hessian.certain:
-            return  # checked when the model was compiled
-        size = len(self._compiled.first) + len(self._compiled.recourse)
-        first_stage = hessian_matrix(first, first.hessian.constant, size)
-        for entries in blocks.hessian:
-            if not is_positive(first_stage + hessian_matrix(recourse, entries, size)):
-                raise SolverTrouble(
-                    "not convex", "the quadratic cost is not convex there"
-                )
-
-    def _hessian(self, layout: Layout, blocks: Blocks, weights: np.ndarray) -> Any:
-        first, recourse = self._compiled.first_cost, self._compiled.recourse_cost
-        rows, columns = [first.hessian_row], [first.hessian_column]
-        values = [first.hessian.constant]
-        for k, weight in enumerate(weights):
-            shift = k * layout.n2
-            for places, block in (
-                (rows, recourse.hessian_row),
-                (columns, recourse.hessian_column),
-            ):
-                places.append(np.where(block < layout.n1, block, block + shift))
-            values.append(weight * blocks.hessian[k])
-        upper = sparse.coo_array(
-            (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))),
-            shape=(layout.columns, layout.columns),
-        ).tocsc()
-        return sparse.csc_array(upper + sparse.triu(upper, 1).T)
-
-
-def _shares(layout: Layout, weights: np.ndarray) -> np.ndarray:
-    """Return the weight of each column's scenario, relative to the largest weight."""
-    relative = np.maximum(weights / weights.max(), _SMALLEST_SHARE)
-    relative = np.where(weights > 0, relative, 1.0)
-    return np.concatenate([np.ones(layout.n1), np.repeat(relative, layout.n2)])
 
 
 class QuadraticSolver:
@@ -157,10 +88,8 @@ class QuadraticSolver:
         """Solve one case after the other, for blocks with two leading axes."""
         solved = Solved.empty(len(weights), self._layout.n1)
         for i in range(len(weights)):
-            try:
+            with noted(solved.troubles, i):
                 solved.put(i, self.solve(blocks[i], weights[i], certify))
-            except SolverTrouble as trouble:
-                solved.troubles[i] = trouble
         return solved
 
     def search(

@@ -7,6 +7,7 @@ import pyomo_csg as csg
 from models import cep1, mnv, sslp
 from pyomo_csg.solve import highs_engine
 from pyomo_csg.solve.compile.compiler import compile_model
+from pyomo_csg.solve.engine import CostTask, SolveTask
 from pyomo_csg.solve.highs_engine import HighsEngine
 from tests.solve.mip.test_integer_solver import Solver
 from tests.solving import solve, transform
@@ -64,7 +65,7 @@ def test_limit_returns_incumbent_and_bound(method):
     assert found.troubles[0].status == "solution limit"
     assert found.bounds[0] < exact.found.value - 1 <= found.values[0]
     engine = HighsEngine(stopped.compiled, {})
-    costs = engine.costs(np.repeat(found.decisions, 6, axis=0), demands).costs
+    costs = engine.costs(CostTask(np.repeat(found.decisions, 6, axis=0), demands)).costs
     assert costs.mean() <= found.values[0] + 1e-6  # it is feasible
 
 
@@ -118,6 +119,6 @@ def test_only_the_last_used_solvers_are_kept(monkeypatch):
                 scenarios(model, count)[None],
                 np.full((1, count), 1 / count),
             )
-            values = engine.solve(zetas, weights).values
+            values = engine.solve(SolveTask(zetas, weights)).values
             assert oracle.solve(zetas).value == pytest.approx(values)
-        assert list(engine._solvers) == [5, 1, 2]
+        assert list(engine._solvers._solvers) == [5, 1, 2]

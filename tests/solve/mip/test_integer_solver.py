@@ -13,16 +13,12 @@ from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Stats
 from pyomo_csg.solve.lp.face_search import SearchLayout
 from pyomo_csg.solve.mip import integer_solver
-from pyomo_csg.solve.mip.cost_scale import cost_size
 from pyomo_csg.solve.mip.first_stage_tree import FirstStageTree
 from pyomo_csg.solve.mip.fixed_integers import CostLimit, ScenarioRecourse
 from pyomo_csg.solve.mip.integer_solver import IntegerSolver
-from pyomo_csg.solve.mip.mip_program import (
-    CutLayout,
-    MipProgram,
-    check_cut,
-)
+from pyomo_csg.solve.mip.mip_program import MipProgram, cost_size
 from pyomo_csg.solve.mip.rounding import Rounder
+from pyomo_csg.solve.mip.tie_search import CutLayout, check_cut
 from tests import zoo
 from tests.solve.mip.portfolio_enumeration import by_enumeration
 from tests.solving import solve, transform

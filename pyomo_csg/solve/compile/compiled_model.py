@@ -1,21 +1,19 @@
-"""Vectors of numbers that are functions of the uncertain data."""
+"""A compiled model: its rows, columns and costs as functions of the data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from pyomo.common.numeric_types import native_numeric_types
-from pyomo.repn.linear import LinearRepnVisitor
-from pyomo.repn.util import VarRecorder
 
 from pyomo_csg.locks import process_wide_lock
 
 _sympy = process_wide_lock()  # which imports names into tables that all threads see
-_FEW = 64  # outcomes up to which it does not pay to leave out what does not move
-_DENSE = 10**6  # entries up to which slopes are a dense array, which multiplies faster
+_FEW = 64  # outcomes up to which skipping certain numbers saves no time
+_WHOLE = 1e-9  # a bound of an integer this close to a whole number is that number
+_CONVEX = 1e-9  # a negative eigenvalue up to this share of the largest is rounding
 
 
 class Functions:
@@ -182,7 +180,7 @@ class Numbers:
         return inputs, places, self._slopes[np.ix_(inputs, places)]
 
     def pull_back(self, sensitivity: np.ndarray, omega: np.ndarray) -> np.ndarray:
-        """Return the gradient (n, p) in omega, given that in these numbers (n, size)."""
+        """Return the gradient (n, p) by omega from that by these numbers (n, size)."""
         result = np.zeros_like(omega)
         if self._slopes is not None:
             result += sensitivity @ self._slopes.T
@@ -192,62 +190,131 @@ class Numbers:
         return result
 
 
-class Translator:
-    """Turns expressions of placeholders, which stand for the uncertain Params, into Numbers."""
+@dataclass(frozen=True)
+class Rows:
+    """Rows of coefficients in coordinate form, with their two sides."""
 
-    def __init__(self, placeholders: list[Any]):
-        self._index = {id(v): i for i, v in enumerate(placeholders)}
-        self._visitor = LinearRepnVisitor(
-            {}, var_recorder=VarRecorder({id(v): v for v in placeholders}, None)
+    row: np.ndarray
+    column: np.ndarray
+    entries: Numbers
+    lower: Numbers
+    upper: Numbers
+    equality: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.lower.constant)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Bounds of variables and which of them are integer."""
+
+    lower: Numbers
+    upper: Numbers
+    domain_lower: np.ndarray
+    domain_upper: np.ndarray
+    integer: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.integer)
+
+    def bounds(self, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bounds (..., size) at omega (..., p), whole for integers."""
+        if self.certain:
+            lower, upper = self._certain_bounds
+            return shared(lower, omega.shape[:-1]), shared(upper, omega.shape[:-1])
+        shape = (*omega.shape[:-1], len(self))
+        lower, upper = self._bounds(omega.reshape(-1, omega.shape[-1]))
+        return lower.reshape(shape), upper.reshape(shape)
+
+    def _bounds(self, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        lower = np.maximum(self.lower.at(omega), self.domain_lower)
+        upper = np.minimum(self.upper.at(omega), self.domain_upper)
+        if self.integer.any():
+            lower = np.where(self.integer, np.ceil(lower - _WHOLE), lower)
+            upper = np.where(self.integer, np.floor(upper + _WHOLE), upper)
+        return lower, upper
+
+    @cached_property
+    def _certain_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        lower, upper = self._bounds(np.zeros((1, 0)))
+        return lower[0], upper[0]
+
+    @cached_property
+    def certain(self) -> bool:
+        """Whether no bound depends on omega."""
+        return self.lower.certain and self.upper.certain
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A cost to be minimized: linear, and the entries of a quadratic form x'Hx/2."""
+
+    linear: Numbers
+    constant: Numbers
+    hessian_row: np.ndarray
+    hessian_column: np.ndarray
+    hessian: Numbers
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """An annotated model as arrays; costs of a maximized model are negated.
+
+    Columns are numbered first-stage variables first, then one scenario's recourse. All numbers
+    are functions of the data (p + r,): an outcome followed by the known numbers. First-stage
+    rows and bounds depend on known numbers alone. First-stage costs are certain: terms with
+    known Params stand in the recourse cost, which is exact because weights sum to 1.
+    """
+
+    sense: int  # 1 to minimize, -1 to maximize
+    p: int  # uncertain numbers
+    r: int  # known numbers
+    first: Columns
+    recourse: Columns
+    first_rows: Rows
+    recourse_rows: Rows
+    first_cost: Cost
+    recourse_cost: Cost
+
+    @property
+    def width(self) -> int:
+        """How many numbers the data has."""
+        return self.p + self.r
+
+    @cached_property
+    def first_stage_moves(self) -> bool:
+        """Whether first-stage rows or bounds depend on known numbers."""
+        rows = self.first_rows
+        numbers = rows.entries, rows.lower, rows.upper
+        return not (self.first.certain and all(one.certain for one in numbers))
+
+    @cached_property
+    def quadratic(self) -> bool:
+        """Whether the objective has a quadratic term."""
+        return bool(
+            len(self.first_cost.hessian_row) + len(self.recourse_cost.hessian_row)
         )
 
-    def numbers(self, entries: Iterable[Any]) -> Numbers:
-        """Return numbers, or expressions of the placeholders, as one vector."""
-        constant: list[float] = []
-        affine: list[tuple[int, int, float]] = []
-        texts: dict[int, str] = {}
-        for position, entry in enumerate(entries):
-            if entry.__class__ in native_numeric_types:
-                constant.append(entry)
-                continue
-            repn = self._visitor.walk_expression(entry)
-            if repn.nonlinear is None:
-                constant.append(repn.constant)
-                for key, slope in repn.linear.items():
-                    affine.append((self._index[key], position, slope))
-            else:
-                constant.append(0.0)
-                texts[position] = self._text(entry)
-        return Numbers(
-            np.array(constant, float),
-            self._slopes(affine, len(constant)),
-            np.array(list(texts), int),
-            Functions(tuple(texts.values()), len(self._index)),
-        )
+    @cached_property
+    def integer(self) -> bool:
+        """Whether either stage has integer variables."""
+        return bool(self.first.integer.any()) or self.integer_recourse
 
-    def _slopes(self, affine: list[tuple[int, int, float]], size: int) -> Any:
-        if not affine:
-            return None
-        rows, columns, slopes = zip(*affine, strict=True)
-        shape = (len(self._index), size)
-        if np.prod(shape) <= _DENSE:
-            dense = np.zeros(shape)
-            np.add.at(dense, (rows, columns), slopes)
-            return dense
-        from scipy import sparse  # which takes longer to import than a program to solve
+    @cached_property
+    def integer_recourse(self) -> bool:
+        """Whether the recourse has integer variables."""
+        return bool(self.recourse.integer.any())
 
-        matrix = sparse.coo_array((slopes, (rows, columns)), shape=shape, dtype=float)
-        return matrix.tocsr()
 
-    def _text(self, expr: Any) -> str:
-        import sympy
-        from pyomo.core.expr.sympy_tools import sympyify_expression
+def hessian_matrix(cost: Cost, entries: np.ndarray, size: int) -> np.ndarray:
+    """Return the symmetric matrix of one scenario's quadratic terms."""
+    upper = np.zeros((size, size))
+    np.add.at(upper, (cost.hessian_row, cost.hessian_column), entries)
+    return upper + np.triu(upper, 1).T
 
-        objects, translated = sympyify_expression(expr)
-        names = {
-            symbol: sympy.Symbol(
-                f"w{self._index[id(objects.sympy2pyomo[symbol])]}", real=True
-            )
-            for symbol in translated.free_symbols
-        }
-        return sympy.srepr(translated.xreplace(names))  # with every digit
+
+def is_positive(matrix: np.ndarray) -> bool:
+    """Whether a symmetric matrix has no negative eigenvalue, up to rounding."""
+    values = np.linalg.eigvalsh(matrix)
+    return bool(values.min(initial=0.0) >= -_CONVEX * np.abs(values).max(initial=0.0))
