@@ -7,9 +7,9 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from typing_extensions import Self
@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 clock = time.monotonic
 Callback = Callable[[dict[str, Any]], None]
+Item = TypeVar("Item")
 
 _REFRESH_SECONDS = 1.0
 _LOG_SECONDS = 60.0
@@ -67,7 +68,7 @@ class TrainingLog:
         return self._is_over
 
     @contextmanager
-    def stage(self, name: str, total: int, unit: str = "epoch") -> Iterator[StageBar]:
+    def stage(self, name: str, total: int) -> Iterator[StageBar]:
         """Open a stage of the bar; raise TimeUpError if an earlier one used all time.
 
         The first stage of a fit always begins.
@@ -83,9 +84,9 @@ class TrainingLog:
             self._stage = before
         logger.info("%s took %.1f s", name, clock() - started)
 
-    def each(self, name: str, items: Sequence[Any], unit: str) -> Iterable[Any]:
+    def each(self, name: str, items: Sequence[Item]) -> Iterator[Item]:
         """Return items as the steps of a stage; raise TimeUpError once the time is up."""
-        with self.stage(name, len(items), unit) as bar:
+        with self.stage(name, len(items)) as bar:
             for item in items:
                 yield item
                 bar.step()

@@ -168,6 +168,19 @@ def sampled_rows(
     ]
 
 
+def sample_schedule(
+    rows: Sequence[np.ndarray],
+    steps: int,
+    batch: int,
+    rate: float,
+    rng: np.random.Generator,
+    decay: float = 0.0,
+) -> tuple[list[np.ndarray], Schedule]:
+    """Return some of each member's rows, for about this many steps, and their schedule."""
+    some = sampled_rows(rows, steps * batch, 1, rng)
+    return some, Schedule.of_steps(steps, some, batch, rate, decay)
+
+
 def row_batches(
     rows: Sequence[np.ndarray], size: int, steps: int, rng: np.random.Generator
 ) -> np.ndarray:

@@ -19,9 +19,12 @@ from pyomo_csg.learn.candidates.fold_distributions import (
     FoldDistributions,
     ForecastHead,
 )
-from pyomo_csg.learn.candidates.starting_points import atom_costs
+from pyomo_csg.learn.candidates.several_starts import (
+    Start,
+    atom_costs,
+    best_of_each_fold,
+)
 from pyomo_csg.learn.candidates.untrained import task_frame
-from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
 from pyomo_csg.learn.distributions.reduction import reduce
 from pyomo_csg.learn.distributions.residuals import Residuals
@@ -30,16 +33,15 @@ from pyomo_csg.learn.generators.distribution_generators import (
     AtomGenerator,
     ForecastNetworkGenerator,
 )
-from pyomo_csg.learn.methods.direct import Direct
+from pyomo_csg.learn.methods.direct import train_direct
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
-from pyomo_csg.learn.selection.scoring import best_fit
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, sampled_rows, torch_seed
+from pyomo_csg.learn.trainer import Schedule, sample_schedule, torch_seed
 
-_ATOM_RATE, _NETWORK_RATE = 3e-2, 1e-3
+_ATOM_RATE, _NETWORK_RATE, _NETWORK_DECAY = 3e-2, 1e-3, 1e-3
 _ATOM_BATCH, _NETWORK_BATCH = 20, 50
 _STARTS_EACH = 2  # from clusters, and from random sets
 _MANY_PROGRAMS = 1500
@@ -65,58 +67,52 @@ class AtomTraining:
 
     def train(self, name: str, samplers: Sequence[Sampler]) -> Candidate:
         """Return the trained atoms, or their start on folds where that is better."""
+        task, plan, stage = self._task, self._plan, "atoms"
         heads = self._distributions.heads(name)
         starts = [
-            (body, fold)
-            for fold, head in enumerate(
-                self._task.log.each("starts of atoms", heads, "fold")
-            )
+            Start(body, fold)
+            for fold, head in enumerate(task.log.each(f"starts of {stage}", heads))
             for body in self._starts(fold, head, samplers[fold])
         ]
-        trained = self._train_bodies("atoms", starts, heads, samplers)
-        tried = [*zip(trained, [fold for _, fold in starts], strict=True), *starts]
-        fits = []
-        compared = self._task.log.each("compare starts of atoms", heads, "fold")
-        for fold, head in enumerate(compared):
-            mine = [NetworkFit(body, head) for body, its in tried if its == fold]
-            number = best_fit(
-                self._task,
-                mine,
-                self._folds.rows[fold],
-                samplers[fold],
-                self._plan.draws,
-                self._plan.compared,
-            )
-            fits.append(_AtomFit(mine[number].body, head))
+        programs = plan.programs // (len(starts) // len(heads))
+        length = steps_and_batch(programs, _ATOM_BATCH)
+        rows, schedule = sample_schedule(
+            [self._folds.rows[start.fold] for start in starts],
+            *length,
+            _ATOM_RATE,
+            task.rng(f"{stage} rows"),
+        )
+        trained = self._train(stage, starts, heads, samplers, rows, schedule)
+        best = best_of_each_fold(
+            task, self._folds, plan, stage, [*trained, *starts], heads, samplers
+        )
+        fits = [_AtomFit(body, head) for body, head in zip(best, heads, strict=True)]
         return Candidate("trained atoms", fits)
 
     def train_networks(
         self, atoms: Candidate, samplers: Sequence[Sampler]
     ) -> Candidate:
         """Return small networks that start at the atoms, averaged over some seeds."""
-        fits: list[Any] = list(atoms.fits)
-        heads = [fit.head for fit in fits]
+        task, name, heads = self._task, "networks on atoms", atoms.heads
         members = [
-            (self._network(fit.body, fold, member), fold)
-            for fold, fit in enumerate(fits)
+            Start(self._network(body, fold, member), fold)
+            for fold, body in enumerate(atoms.bodies)
             for member in range(_MEMBERS)
         ]
-        rows = [self._folds.rows[fold] for _, fold in members]
-        programs = self._plan.programs // _MEMBERS
-        rng = self._task.rng("networks on atoms")
-        steps, batch = steps_and_batch(programs, _NETWORK_BATCH)
-        rows = sampled_rows(rows, steps * batch, 1, rng)
-        schedule = Schedule.of_steps(steps, rows, batch, _NETWORK_RATE, 1e-3)
-        bodies = self._run(
-            "networks on atoms", members, heads, samplers, rows, schedule, _NEAR_MMD
+        length = steps_and_batch(self._plan.programs // _MEMBERS, _NETWORK_BATCH)
+        rows, schedule = sample_schedule(
+            [self._folds.rows[member.fold] for member in members],
+            *length,
+            _NETWORK_RATE,
+            task.rng(name),
+            _NETWORK_DECAY,
         )
-        return Candidate(
-            "networks on atoms",
-            [
-                _NetworksFit(bodies[_MEMBERS * f : _MEMBERS * (f + 1)], head)
-                for f, head in enumerate(heads)
-            ],
-        )
+        trained = self._train(name, members, heads, samplers, rows, schedule, _NEAR_MMD)
+        fits = [
+            _NetworksFit([one.body for one in trained if one.fold == fold], head)
+            for fold, head in enumerate(heads)
+        ]
+        return Candidate(name, fits)
 
     def _starts(
         self, fold: int, head: ForecastHead, sampler: Sampler
@@ -161,45 +157,30 @@ class AtomTraining:
         """How many starts there are of either kind: few programs allow for one."""
         return _STARTS_EACH if self._plan.programs >= _MANY_PROGRAMS else 1
 
-    def _train_bodies(
+    def _train(
         self,
         stage: str,
-        starts: Sequence[tuple[nn.Module, int]],
-        heads: Sequence[ForecastHead],
-        samplers: Sequence[Sampler],
-    ) -> list[nn.Module]:
-        per_fold = len(starts) // len(heads)
-        programs = self._plan.programs // per_fold
-        steps, batch = steps_and_batch(programs, _ATOM_BATCH)
-        rows = [self._folds.rows[fold] for _, fold in starts]
-        rows = sampled_rows(rows, steps * batch, 1, self._task.rng(f"{stage} rows"))
-        schedule = Schedule.of_steps(steps, rows, batch, _ATOM_RATE, 0.0)
-        return self._run(stage, starts, heads, samplers, rows, schedule)
-
-    def _run(
-        self,
-        stage: str,
-        members: Sequence[tuple[nn.Module, int]],
+        starts: Sequence[Start],
         heads: Sequence[ForecastHead],
         samplers: Sequence[Sampler],
         rows: Sequence[np.ndarray],
         schedule: Schedule,
         regularization: float = 0.0,
-    ) -> list[nn.Module]:
-        bodies = [body for body, _ in members]
-
-        def train() -> list[nn.Module]:
-            direct = Direct(
-                self._task,
-                [samplers[fold] for _, fold in members],
-                [heads[fold] for _, fold in members],
-                oracle=self._task.relaxed,
-                regularization=regularization,
-                draws=self._plan.draws,
-            )
-            return direct.train(bodies, rows, stage, schedule)
-
-        return train_or_restore(self._task, stage, bodies, train)
+    ) -> list[Start]:
+        bodies = train_direct(
+            self._task,
+            stage,
+            [start.body for start in starts],
+            rows,
+            [samplers[start.fold] for start in starts],
+            [heads[start.fold] for start in starts],
+            schedule,
+            oracle=self._task.relaxed,
+            regularization=regularization,
+            draws=self._plan.draws,
+        )
+        pairs = zip(bodies, starts, strict=True)
+        return [Start(body, start.fold) for body, start in pairs]
 
     def _network(self, atoms: nn.Module, fold: int, member: int) -> Feedforward:
         """Return a network whose outputs start at the atoms."""

@@ -26,23 +26,22 @@ from pyomo_csg.learn.candidates.untrained import (
     reduced_name,
     untrained_candidates,
 )
-from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.location_scale import scaled_residuals
 from pyomo_csg.learn.distributions.samplers import (
     ObservedSampler,
     ResidualSampler,
     Sampler,
 )
-from pyomo_csg.learn.methods.direct import Direct
+from pyomo_csg.learn.methods.direct import train_direct
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import (
     GRID,
-    load_loss_net_fits,
-    save_loss_net_fits,
+    LossNetFit,
     standard_lambdas,
+    train_or_restore_fits,
     train_static,
 )
-from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
+from pyomo_csg.learn.networks.initialization import new_bodies, new_body
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import FEW_ROWS, Plan
 from pyomo_csg.learn.selection.scoring import Scoreboard
@@ -215,7 +214,7 @@ class Candidates:
 
     def mmd(self) -> Candidate:
         """Networks trained on the MMD loss."""
-        bodies = [self._new_body("mmd", rows) for rows in self._folds.rows]
+        bodies = new_bodies(self._task, self._kind, self._folds.rows, "mmd")
         heads = [self._task.head] * len(self._folds)
         return network_candidate("mmd", self._train_mmd("mmd", bodies), heads)
 
@@ -264,60 +263,47 @@ class Candidates:
         Without the MMD loss, networks may stall where all contexts have one decision,
         since the gradient is zero there.
         """
-        task, draws, bodies = (
-            self._task,
-            self._plan.draws,
-            self._trained_candidate("mmd").bodies,
-        )
+        task, plan = self._task, self._plan
+        bodies = self._trained_candidate("mmd").bodies
         epochs = task.config.task_epochs
-        rows = sampled_rows(
-            self._folds.rows, self._plan.programs, epochs, task.rng(name)
+        rows = sampled_rows(self._folds.rows, plan.programs, epochs, task.rng(name))
+        trained = train_direct(
+            task,
+            name,
+            bodies,
+            rows,
+            samplers,
+            regularization=regularization,
+            draws=plan.draws,
         )
-
-        def train() -> list[nn.Module]:
-            direct = Direct(task, samplers, regularization=regularization, draws=draws)
-            return direct.train(bodies, rows, name)
-
-        trained = train_or_restore(task, name, bodies, train)
         return network_candidate(name, trained, [task.head] * len(bodies))
 
     def _on_loss_nets(self, mmd: Candidate) -> list[Candidate]:
         """Networks trained on a Loss-Net, one candidate for each lambda of a grid."""
         task, stage, count = self._task, "Loss-Net", len(GRID)
         start = mmd.bodies * count
-        fits = load_loss_net_fits(task, stage, start)
-        if fits is None:
-            first_entry = len(task.log.entries)
-            lambdas = [*np.repeat(standard_lambdas(task), len(self._folds))]
-            rows = sampled_rows(
-                self._folds.rows, self._plan.labels, 1, task.rng(f"{stage} rows")
-            )
-            fits = train_static(
+
+        def train() -> list[LossNetFit]:
+            rng = task.rng(f"{stage} rows")
+            rows = sampled_rows(self._folds.rows, self._plan.labels, 1, rng)
+            return train_static(
                 task,
                 start,
-                lambdas,
+                [*np.repeat(standard_lambdas(task), len(self._folds))],
                 rows * count,
                 stage,
                 head=mmd.heads * count,
                 kind=self._plan.loss_kind,
             )
-            save_loss_net_fits(task, stage, fits, first_entry)
+
+        fits = train_or_restore_fits(task, stage, start, train)
         return loss_net_candidates(_LOSS_NETS, fits, mmd.heads)
 
     def _train_mmd(
         self, name: str, bodies: Sequence[nn.Module], head: Any = None
     ) -> list[nn.Module]:
-        task, folds = self._task, self._folds
         # A single holdout of few rows is too small for early stopping.
-        single = self._plan.folds == 1 and not task.history.has_panels
-        held_out = None if single else folds.held_out
-        return train_or_restore(
-            task,
-            name,
-            bodies,
-            lambda: train_mmd(task, bodies, folds.rows, held_out, name, head=head),
-        )
-
-    def _new_body(self, name: str, rows: np.ndarray) -> nn.Module:
-        points = unconstrained_outcomes(self._task, rows)
-        return new_body(self._task, self._kind, points, self._task.rng(name))
+        single = self._plan.folds == 1 and not self._task.history.has_panels
+        held_out = None if single else self._folds.held_out
+        rows = self._folds.rows
+        return train_mmd(self._task, bodies, rows, held_out, name, head=head)

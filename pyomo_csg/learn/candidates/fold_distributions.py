@@ -118,7 +118,7 @@ class FoldDistributions:
                 in_time=in_time,
                 kinds=self._kinds,
             )
-            for mine in task.log.each("conditional distributions", rows, "fold")
+            for mine in task.log.each("conditional distributions", rows)
         ]
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.samplers import Sampler
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import scenarios_from_output
@@ -18,6 +19,25 @@ from pyomo_csg.learn.trainer import Schedule, train_ensemble
 from pyomo_csg.solve import Oracle
 
 logger = logging.getLogger(__name__)
+
+
+def train_direct(
+    task: Task,
+    stage: str,
+    bodies: Sequence[nn.Module],
+    rows: Sequence[np.ndarray],
+    samplers: Sequence[Sampler],
+    heads: Sequence[Any] | None = None,
+    schedule: Schedule | None = None,
+    **options: Any,
+) -> list[nn.Module]:
+    """Return bodies trained by :class:`Direct`, or read them from the checkpoint."""
+
+    def train() -> list[nn.Module]:
+        direct = Direct(task, samplers, heads, **options)
+        return direct.train(bodies, rows, stage, schedule)
+
+    return train_or_restore(task, stage, bodies, train)
 
 
 class Direct:
@@ -64,7 +84,7 @@ class Direct:
             )
         ensemble = Ensemble(bodies).to(self._task.device)
         steps = schedule.steps(rows) * schedule.epochs
-        with self._task.log.stage(stage, steps, "step") as bar:
+        with self._task.log.stage(stage, steps) as bar:
 
             def loss(batch: np.ndarray) -> Tensor:
                 found = self._losses(ensemble, batch, rng)

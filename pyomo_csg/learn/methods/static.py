@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pyomo_csg.learn.checkpoint import restore_parameters
 from pyomo_csg.learn.config import parse_number
-from pyomo_csg.learn.methods.labels import label_losses, penalize_unsolved
+from pyomo_csg.learn.methods.labels import label_bodies
 from pyomo_csg.learn.methods.mmd import expand_heads, mmd_scale, scenario_generator
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.loss_net import (
@@ -105,13 +105,30 @@ def train_static(
     ]
 
 
-def load_loss_net_fits(
-    task: Task, stage: str, start: Sequence[nn.Module]
-) -> list[LossNetFit] | None:
-    """Return the fits of a stage from the checkpoint; None if it is not stored."""
-    arrays = task.checkpoint.load(stage, log=task.log)
-    if arrays is None:
-        return None
+def train_or_restore_fits(
+    task: Task,
+    stage: str,
+    start: Sequence[nn.Module],
+    train: Callable[[], Sequence[LossNetFit]],
+) -> list[LossNetFit]:
+    """Return trained fits, or read them if the checkpoint has this stage.
+
+    ``start`` are bodies of the same architectures.
+    """
+
+    def compute() -> dict[str, Any]:
+        arrays: dict[str, Any] = {}
+        for s, fit in enumerate(train()):
+            for part, network in (("", fit.body), ("net ", fit.loss_net)):
+                state = network.state_dict()
+                arrays |= {f"{part}{s}.{name}": x for name, x in state.items()}
+            samples = enumerate(fit.samples.arrays())
+            arrays |= {f"samples {s}.{i}": x for i, x in samples}
+            if fit.rows is not None:
+                arrays[f"rows {s}"] = np.asarray(fit.rows)
+        return arrays
+
+    arrays = task.checkpoint.stage(stage, compute, log=task.log)
     (net,) = untrained_loss_nets(task, 1, stage)
     return [
         LossNetFit(
@@ -122,22 +139,6 @@ def load_loss_net_fits(
         )
         for s, body in enumerate(start)
     ]
-
-
-def save_loss_net_fits(
-    task: Task, stage: str, fits: Sequence[LossNetFit], first_entry: int
-) -> None:
-    """Store the fits of a stage, with the log's entries from one on."""
-    arrays: dict[str, Any] = {}
-    for s, fit in enumerate(fits):
-        arrays |= {f"{s}.{name}": x for name, x in fit.body.state_dict().items()}
-        arrays |= {
-            f"net {s}.{name}": x for name, x in fit.loss_net.state_dict().items()
-        }
-        arrays |= {f"samples {s}.{i}": x for i, x in enumerate(fit.samples.arrays())}
-        if fit.rows is not None:
-            arrays[f"rows {s}"] = np.asarray(fit.rows)
-    task.checkpoint.save(stage, arrays, log=task.log, first_entry=first_entry)
 
 
 def train_on_loss_net(
@@ -178,32 +179,6 @@ def train_on_loss_net(
 
         train_ensemble(ensemble, loss, rows, schedule, task.rng(stage), after_epoch)
     return ensemble.members()
-
-
-def label_bodies(
-    task: Task,
-    bodies: Sequence[nn.Module],
-    rows: Sequence[np.ndarray],
-    stage: str,
-    head: Any = None,
-    kind: str = "optimistic",
-) -> list[LossSamples]:
-    """Return the scenarios of bodies on their rows with losses, solved in one batch."""
-    heads = expand_heads(task, head, len(bodies))
-    found = [
-        task.generate_scenarios(body, mine, its_head)
-        for body, mine, its_head in zip(bodies, rows, heads, strict=True)
-    ]
-    scenarios = np.concatenate([one for one, _ in found])
-    weights = np.concatenate([one for _, one in found])
-    places = np.concatenate(list(rows))
-    outcomes = task.history.outcomes[places]
-    shares = task.solver_weights(weights)
-    losses = label_losses(task, stage, scenarios, outcomes, shares, kind, places)
-    task.log.record(stage, len(losses), missing=int(np.isnan(losses).sum()))
-    together = LossSamples(scenarios, weights, outcomes, penalize_unsolved(losses))
-    *ends, total = np.cumsum([len(mine) for mine in rows])
-    return [together.take(cases) for cases in np.split(np.arange(total), ends)]
 
 
 def resolve_lambda(

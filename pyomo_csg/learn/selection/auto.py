@@ -69,7 +69,7 @@ def learn_auto(
 def _with_all_rows(task: Task, winner: Candidate, candidates: Candidates) -> Candidate:
     """Return a candidate with its fit to all rows, if the time is enough for that."""
     try:
-        with task.log.stage("the best on all rows", 1, "fit"):
+        with task.log.stage("the best on all rows", 1):
             fit = candidates.fit_to_all_rows(winner.name)
     except TimeUpError:
         return winner
@@ -121,12 +121,12 @@ def choose_fold(task: Task, winner: Candidate, most: int) -> int:
         return _ALL_ROWS
     rows = evenly_spaced(len(task.history), most)
     stage = f"check {winner.name}"
-    stored = task.checkpoint.load(stage)
-    if stored is None:
-        fits = task.log.each(stage, winner.fits, "fold")
-        costs = np.stack([observed_costs(task, fit, rows) for fit in fits])
-        stored = task.checkpoint.save(stage, {"losses": costs})
-    losses = stored["losses"]
+
+    def compute() -> dict[str, np.ndarray]:
+        fits = task.log.each(stage, winner.fits)
+        return {"losses": np.stack([observed_costs(task, fit, rows) for fit in fits])}
+
+    losses = task.checkpoint.stage(stage, compute)["losses"]
     if np.isnan(losses).all():
         return _ALL_ROWS
     names = [*map(str, range(len(losses) - 1)), str(_ALL_ROWS)]

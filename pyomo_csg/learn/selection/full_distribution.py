@@ -92,7 +92,7 @@ def compare_with_all_outcomes(
     if budget < _LEAST_ROWS * each:
         return None
     found: list[tuple[int, float]] = []
-    with task.log.stage("compare with all outcomes", _MOST_COMPARED, "row") as bar:
+    with task.log.stage("compare with all outcomes", _MOST_COMPARED) as bar:
         end = clock() + budget
         for place_and_cost in board.costs_on_some(candidate, _MOST_COMPARED):
             found.append(place_and_cost)

@@ -78,7 +78,7 @@ def search(
     settings = [config, *(replace(config, **one) for one in drawn)]
     found: list[MethodResult] = []
     held, losses = [], []
-    with suppress(TimeUpError), log.stage("search", len(settings), "fit") as bar:
+    with suppress(TimeUpError), log.stage("search", len(settings)) as bar:
         for number, mine in enumerate(settings):
             one = fit(mine, f"search {number}")
             if log.stopped_in is not None and found:

@@ -26,17 +26,16 @@ from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import (
     GRID,
     LossNetFit,
-    load_loss_net_fits,
     resolve_lambda,
-    save_loss_net_fits,
     standard_lambdas,
+    train_or_restore_fits,
     train_static,
 )
 from pyomo_csg.learn.methods.surrogate_diagnostics import (
     loss_net_errors,
     loss_net_predictions,
 )
-from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
+from pyomo_csg.learn.networks.initialization import new_bodies
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.learn.selection.auto import learn_auto
 from pyomo_csg.learn.selection.folds import holdout_folds
@@ -91,17 +90,9 @@ class _MethodFit:
     def train_mmd(self) -> Candidate:
         """Return the MMD networks."""
         task, folds = self._task, self._folds
-        bodies = []
-        for rows in folds.rows:
-            points = unconstrained_outcomes(task, rows)
-            bodies.append(new_body(task, self._kind, points, task.rng("mmd")))
-        trained = train_or_restore(
-            task,
-            "mmd",
-            bodies,
-            lambda: train_mmd(
-                task, bodies, folds.rows, folds.held_out, "mmd", head=self._head
-            ),
+        bodies = new_bodies(task, self._kind, folds.rows, "mmd")
+        trained = train_mmd(
+            task, bodies, folds.rows, folds.held_out, "mmd", head=self._head
         )
         return network_candidate("mmd", trained, [self._head] * len(trained))
 
@@ -137,9 +128,8 @@ class _MethodFit:
         chooses = self._regularization == "auto"
         grid = GRID if chooses else (self._regularization,)
         start, rows = mmd.bodies * len(grid), folds.rows * len(grid)
-        fits: Sequence[LossNetFit] | None = load_loss_net_fits(task, stage, start)
-        if fits is None:
-            first_entry = len(task.log.entries)
+
+        def train() -> Sequence[LossNetFit]:
             if chooses:
                 lambdas = [*np.repeat(standard_lambdas(task), len(folds))]
             else:
@@ -152,13 +142,11 @@ class _MethodFit:
                 "head": self._head,
             }
             if stage == "static":
-                fits = train_static(task, start, lambdas, rows, stage, **options)
-            else:
-                length = task.config.rounds, task.config.buffer
-                fits = train_dynamic(
-                    task, start, lambdas, rows, stage, *length, **options
-                )
-            save_loss_net_fits(task, stage, fits, first_entry)
+                return train_static(task, start, lambdas, rows, stage, **options)
+            length = task.config.rounds, task.config.buffer
+            return train_dynamic(task, start, lambdas, rows, stage, *length, **options)
+
+        fits = train_or_restore_fits(task, stage, start, train)
         names = [f"lambda {regularization}" for regularization in grid]
         return loss_net_candidates(names, fits, mmd.heads)
 

@@ -179,10 +179,9 @@ class Scoreboard:
         """Evaluate a candidate; raise TimeUpError if the time is up before the end."""
         self.keep(candidate)
         stage = f"score {candidate.name}"
-        stored = self._task.checkpoint.load(stage)
-        if stored is None:
-            costs = self._evaluate(candidate, stage)
-            stored = self._task.checkpoint.save(stage, {"costs": costs})
+        stored = self._task.checkpoint.stage(
+            stage, lambda: {"costs": self._evaluate(candidate, stage)}
+        )
         self.candidates.append(candidate)
         self._costs.append(stored["costs"])
         self._task.log.bar.best = min(self.means, key=self.means.__getitem__)
@@ -214,7 +213,7 @@ class Scoreboard:
 
     def _evaluate(self, candidate: Candidate, stage: str) -> np.ndarray:
         costs = []
-        with self._task.log.stage(stage, len(self._rows), "fold") as bar:
+        with self._task.log.stage(stage, len(self._rows)) as bar:
             for fold, rows in enumerate(self._rows):
                 fit = candidate.fits[fold]
                 if self.samplers is None:

@@ -7,7 +7,7 @@ import torch
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg.learn.candidates.fits import NetworkFit
-from pyomo_csg.learn.candidates.starting_points import (
+from pyomo_csg.learn.candidates.several_starts import (
     best_scenario_sets,
     starting_atoms,
 )
