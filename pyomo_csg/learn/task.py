@@ -17,8 +17,8 @@ from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig, complete_settings
 from pyomo_csg.learn.distributions.distances import mmd_loss, trainable_kernel
-from pyomo_csg.learn.distributions.samplers import evenly_spaced
-from pyomo_csg.learn.networks.domains import Omega, build_omega, standard_spread
+from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
+from pyomo_csg.learn.networks.domains import Omega, build_omega
 from pyomo_csg.learn.networks.task_nets import (
     OmegaHead,
     TaskNet,

@@ -26,7 +26,6 @@ from pyomo_csg.learn.candidates.untrained import (
     reduced_name,
     untrained_candidates,
 )
-from pyomo_csg.learn.distributions.location_scale import scaled_residuals
 from pyomo_csg.learn.distributions.samplers import (
     ObservedSampler,
     ResidualSampler,
@@ -42,6 +41,7 @@ from pyomo_csg.learn.methods.static import (
     train_static,
 )
 from pyomo_csg.learn.networks.initialization import new_bodies, new_body
+from pyomo_csg.learn.networks.location_scale import scaled_residuals
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import FEW_ROWS, Plan
 from pyomo_csg.learn.selection.scoring import Scoreboard

@@ -15,14 +15,14 @@ from pyomo_csg.learn.distributions.conditional import (
     ConditionalDistribution,
     fit_distributions,
 )
-from pyomo_csg.learn.distributions.location_scale import (
+from pyomo_csg.learn.distributions.residuals import Residuals
+from pyomo_csg.learn.distributions.samplers import ResidualSampler
+from pyomo_csg.learn.networks.domains import Omega
+from pyomo_csg.learn.networks.location_scale import (
     fit_location_scale,
     scaled_residuals,
     unfitted_head,
 )
-from pyomo_csg.learn.distributions.residuals import Residuals
-from pyomo_csg.learn.distributions.samplers import ResidualSampler
-from pyomo_csg.learn.networks.domains import Omega
 from pyomo_csg.learn.networks.task_nets import LocationScaleHead
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.task import Task

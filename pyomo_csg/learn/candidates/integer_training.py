@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import nn
 
+from pyomo_csg.learn.candidates.copula_forest import augment
 from pyomo_csg.learn.candidates.fits import Candidate, network_candidate
-from pyomo_csg.learn.distributions.copula_forest import augment
 from pyomo_csg.learn.distributions.samplers import Sampler
 from pyomo_csg.learn.methods.direct import train_direct
 from pyomo_csg.learn.methods.mmd import train_mmd

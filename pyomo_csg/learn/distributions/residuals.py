@@ -1,4 +1,4 @@
-"""A point forecast plus its past errors."""
+"""A point forecast plus its past errors, whose size may depend on the context."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.learn.distributions.features import evenly_spaced
+from pyomo_csg.learn.distributions.features import context_features, evenly_spaced
 from pyomo_csg.learn.distributions.forecasts.fitting import restore_forecast
-from pyomo_csg.learn.distributions.forecasts.forecast import Forecast
-from pyomo_csg.learn.distributions.scales import Scale, fit_scale, restore_scale
+from pyomo_csg.learn.distributions.forecasts.forecast import (
+    Forecast,
+    default_folds,
+    fold_numbers,
+    row_units,
+)
+from pyomo_csg.learn.distributions.forecasts.forest import fit_forest
+from pyomo_csg.learn.distributions.forecasts.ridge import fit_ridge
 from pyomo_csg.learn.distributions.stored_arrays import (
     Arrays,
     StoredArrays,
@@ -19,9 +25,48 @@ from pyomo_csg.learn.distributions.stored_arrays import (
 )
 from pyomo_csg.learn.distributions.weighted import MOST_OUTCOMES, draw_others
 
+_FEWEST = 60  # rows, below which the scale is constant
+_LEAST_ERROR = 0.05  # of the mean error, so that logarithms stay finite
+_TREES, _LEAF = 40, 20
+_WIDEST = 4.0  # times the typical scale, and one over it
+_CLEAR = 2.0  # standard errors
+_BLOCKS = 20
+_MOST_ROWS = 2000
+_MOST_COLUMNS = 24
+
 
 def _empty() -> np.ndarray:
     return np.empty((0, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """The typical size of the errors: exp of a forecast, or 1 in columns without ``used``.
+
+    Attributes
+    ----------
+    fitted : array (m, p)
+        The scale at the fitted rows by models that have not seen them.
+    """
+
+    used: np.ndarray
+    forecast: Forecast | None = None
+    fitted: np.ndarray = field(default_factory=_empty)
+
+    def __call__(self, contexts: np.ndarray, location: np.ndarray) -> np.ndarray:
+        """Return the scale (n, p), given contexts and the location (n, p) there."""
+        if self.forecast is None:
+            return np.ones((len(contexts), len(self.used)))
+        logarithm = self.forecast.predict(_features(contexts, location))
+        return np.where(self.used, _limited_exp(logarithm), 1.0)
+
+    def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
+        """Return a JSON description, and the arrays."""
+        arrays = {"used": self.used.astype(np.int32)}
+        if self.forecast is None:
+            return {"forecast": None}, arrays
+        description, inside = self.forecast.to_arrays()
+        return {"forecast": description}, arrays | with_prefix("forecast", inside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,3 +199,95 @@ def fit_residuals(
     size = fit_scale(contexts, location, errors, seed, in_time)
     residuals = errors / size.fitted
     return Residuals(name, forecast, size, *bounds, residuals, location, size.fitted)
+
+
+def restore_scale(stored: StoredArrays, location: Forecast) -> Scale:
+    """Return the scale that was stored with a forecast of the location."""
+    p = location.column_count
+    used = stored.integers("used", p, high=2).astype(bool)
+    if "forecast" not in stored:
+        if used.any():
+            raise damage("a scale has no forecast")
+        return Scale(used)
+    forecast = restore_forecast(stored.part("forecast"))
+    expected = location.feature_count + _location_count(p), p
+    if (forecast.feature_count, forecast.column_count) != expected:
+        raise damage("a scale does not fit the location")
+    return Scale(used, forecast)
+
+
+def fit_scale(
+    contexts: np.ndarray,
+    location: np.ndarray,
+    errors: np.ndarray,
+    seed: int,
+    in_time: bool,
+) -> Scale:
+    """Fit a scale to errors (m, p) out of fold, where that clearly pays.
+
+    The better of a linear and a forest model of the logarithm of absolute errors is
+    used in the columns where it clearly improves the likelihood out of fold.
+    """
+    m, p = errors.shape
+    constant = Scale(np.zeros(p, dtype=bool), None, np.ones((m, p)))
+    if m < _FEWEST or not errors.any():
+        return constant
+    features = _features(contexts, location)
+    rows = evenly_spaced(m, _MOST_ROWS)
+    typical = np.abs(errors[rows]).mean(axis=0)
+    sizes = np.abs(errors[rows]) / np.where(typical > 0, typical, 1.0)
+    targets = np.log(np.maximum(sizes, _LEAST_ERROR))
+    targets -= targets.mean(axis=0)
+    tried = _fit_logarithms(features[rows], targets, seed, in_time)
+    gains = np.stack([_gains(sizes, _limited_exp(one.out_of_fold)) for one in tried])
+    best = int(gains.mean(axis=(1, 2)).argmax())
+    used = _is_clear(gains[best])
+    if not used.any():
+        return constant
+    logarithm = np.empty((m, p)) if len(rows) == m else tried[best].predict(features)
+    logarithm[rows] = tried[best].out_of_fold
+    return Scale(used, tried[best], np.where(used, _limited_exp(logarithm), 1.0))
+
+
+def _fit_logarithms(
+    features: np.ndarray, targets: np.ndarray, seed: int, in_time: bool
+) -> list[Forecast]:
+    """Return a linear and a forest model of logarithms (m, p)."""
+    units = row_units(features, targets, in_time)
+    folds = fold_numbers(units, seed, in_time, default_folds(len(targets), in_time))
+    return [
+        fit_ridge(features, targets, folds, False),
+        fit_forest(features, targets, units, seed, True, _LEAF, _TREES),
+    ]
+
+
+def _features(contexts: np.ndarray, location: np.ndarray) -> np.ndarray:
+    """Return features: errors often grow with the level."""
+    if _location_count(location.shape[1]) == 1:
+        location = location.mean(axis=1, keepdims=True)
+    return np.hstack([context_features(contexts), location])
+
+
+def _location_count(p: int) -> int:
+    """Return how many features the location is: its columns, or where many their mean."""
+    return p if p <= _MOST_COLUMNS else 1
+
+
+def _limited_exp(logarithm: np.ndarray) -> np.ndarray:
+    bound = np.log(_WIDEST)
+    return np.exp(np.clip(logarithm, -bound, bound))
+
+
+def _gains(sizes: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return by how much each row's Laplace log-likelihood (m, p) is above a constant's."""
+    size = np.maximum(sizes.mean(axis=0), _LEAST_ERROR)
+    scale = scale * np.maximum((sizes / scale).mean(axis=0), _LEAST_ERROR)
+    return np.log(size / scale) + sizes / size - sizes / scale
+
+
+def _is_clear(gains: np.ndarray) -> np.ndarray:
+    """Return the columns (p,) with a gain of some standard errors, over blocks of rows."""
+    blocks = np.array_split(gains, min(_BLOCKS, len(gains)))
+    means = np.stack([block.mean(axis=0) for block in blocks])
+    error = means.std(axis=0, ddof=1) / np.sqrt(len(means))
+    return means.mean(axis=0) > _CLEAR * error

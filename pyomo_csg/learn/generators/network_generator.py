@@ -88,7 +88,7 @@ class NetworkGenerator:
         if self._network is None:
             import torch
 
-            from pyomo_csg.learn.networks.architecture import restore_network
+            from pyomo_csg.learn.networks.torch_generator import restore_network
 
             state = {name: torch.from_numpy(x) for name, x in self._arrays.items()}
             network = restore_network(self._description, state).eval()

@@ -10,7 +10,7 @@ import numpy as np
 from pyomo_csg.learn.candidates.candidate_list import Candidates
 from pyomo_csg.learn.candidates.fits import Candidate, NetworkFit
 from pyomo_csg.learn.candidates.untrained import sample_average
-from pyomo_csg.learn.distributions.samplers import evenly_spaced
+from pyomo_csg.learn.distributions.features import evenly_spaced
 from pyomo_csg.learn.fit_result import MethodResult, Selection
 from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_errors
 from pyomo_csg.learn.progress import TimeUpError

@@ -12,6 +12,7 @@ from pyomo_csg.learn.distributions.features import (
     scale_features,
     standard_spread,
 )
+from pyomo_csg.learn.distributions.forecasts.forecast import choose_by_column
 from pyomo_csg.learn.distributions.forecasts.forest import (
     LEAF,
     MOST_ROWS,
@@ -19,7 +20,6 @@ from pyomo_csg.learn.distributions.forecasts.forest import (
     main_axes,
 )
 from pyomo_csg.learn.distributions.forecasts.ridge import Ridge, restore_ridge
-from pyomo_csg.learn.distributions.forecasts.row_parts import choose_by_column
 from pyomo_csg.learn.distributions.forecasts.trees import (
     Trees,
     restore_trees,

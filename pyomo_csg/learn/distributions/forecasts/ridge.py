@@ -13,7 +13,7 @@ from pyomo_csg.learn.distributions.features import (
     scale_features,
     standard_spread,
 )
-from pyomo_csg.learn.distributions.forecasts.row_parts import choose_by_column
+from pyomo_csg.learn.distributions.forecasts.forecast import choose_by_column
 from pyomo_csg.learn.distributions.stored_arrays import Arrays, StoredArrays, damage
 
 _PENALTIES = np.logspace(-6, 3, 19)  # per row, on features with a variance of about 1
