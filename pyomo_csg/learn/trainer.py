@@ -159,7 +159,7 @@ def sampled_rows(
 ) -> list[np.ndarray]:
     """Return at most ``programs / epochs`` of each member's rows, drawn at random.
 
-    A few passes over some rows cost as many programs as one over all of them.
+    A few passes over some rows solve as many programs as one pass over all of them.
     """
     most = max(1, programs // epochs)
     return [

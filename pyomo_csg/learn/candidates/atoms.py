@@ -29,6 +29,7 @@ from pyomo_csg.learn.distributions.features import evenly_spaced, standard_sprea
 from pyomo_csg.learn.distributions.reduction import reduce
 from pyomo_csg.learn.distributions.residuals import Residuals
 from pyomo_csg.learn.distributions.samplers import Sampler
+from pyomo_csg.learn.generators.array_networks import softmax
 from pyomo_csg.learn.generators.distribution_generators import (
     AtomGenerator,
     ForecastNetworkGenerator,
@@ -84,7 +85,14 @@ class AtomTraining:
         )
         trained = self._train(stage, starts, heads, samplers, rows, schedule)
         best = best_of_each_fold(
-            task, self._folds, plan, stage, [*trained, *starts], heads, samplers
+            task,
+            self._folds,
+            plan,
+            stage,
+            [*trained, *starts],
+            heads,
+            samplers,
+            plan.draws,
         )
         fits = [_AtomFit(body, head) for body, head in zip(best, heads, strict=True)]
         return Candidate("trained atoms", fits)
@@ -208,7 +216,7 @@ class _AtomFit(NetworkFit):
         return AtomGenerator(
             _distribution(self.head),
             free[:, :-1],
-            _softmax(free[:, -1]),
+            softmax(free[:, -1]),
             task_frame(task),
         )
 
@@ -247,8 +255,3 @@ class _NetworksFit:
 
 def _distribution(head: ForecastHead) -> Residuals:
     return head.distribution
-
-
-def _softmax(logs: np.ndarray) -> np.ndarray:
-    shares = np.exp(logs - logs.max())
-    return shares / shares.sum()

@@ -58,9 +58,9 @@ class Candidates:
     """Fits the candidates to every fold, the cheap ones first.
 
     ``kind`` is the body that reads contexts, and ``head`` the user's location and scale,
-    if any. ``board`` has the mean costs of the candidates so far: training follows the
-    distribution whose decisions cost least. A candidate is fitted once, however many others
-    start from it.
+    if any. ``board`` has the mean costs of the candidates so far: training draws outcomes
+    from the distribution whose decisions cost least. A candidate is fitted once, even if
+    several others start from it.
     """
 
     board: Scoreboard | None = None
@@ -85,7 +85,7 @@ class Candidates:
     def each(self, chooses_network: bool = True) -> Iterator[Candidate]:
         """Yield every candidate once it is fitted; the first ones solve no programs.
 
-        A network that the user chose has only the sample average beside it.
+        If the user chose the network, the sample average is the only other candidate.
         """
         if self._head is not None:
             yield from self._with_users_head()
@@ -100,7 +100,7 @@ class Candidates:
             yield from self._on_decision_costs(chooses_network)
 
     def fit_to_all_rows(self, name: str) -> Fit:
-        """Return a candidate's fit to all rows, once the folds without it were compared."""
+        """Return a candidate's fit to all rows, after a comparison on folds alone."""
         task, everything = self._task.stored_within("all rows"), self._folds.all_rows
         other = Candidates(task, everything, self._plan, self._kind, self._head)
         other.has_distributions, other._leaders = self.has_distributions, self._leaders
@@ -143,7 +143,7 @@ class Candidates:
             yield self._trained_candidate("constant")
 
     def _trained_candidate(self, name: str) -> Candidate:
-        """Return a trained candidate by its name, with all that it starts from."""
+        """Return a trained candidate by its name; train those that it starts from first."""
         if name not in self._fitted:
             self._fitted |= {one.name: one for one in self._train(name)}
         return self._fitted[name]
@@ -195,8 +195,8 @@ class Candidates:
     def trusted(self) -> str | None:
         """The candidate to choose unless another is clearly better.
 
-        With a user's location and scale, atoms trained on the task loss have little to
-        get wrong, and few held-out residuals cost much.
+        With a user's location and scale, atoms trained on the task loss have few parameters
+        to overfit, and comparisons on few held-out residuals are noisy.
         """
         has_head = self._head is not None and self._plan.has_gradient
         return "location-scale" if has_head else None
@@ -204,8 +204,8 @@ class Candidates:
     def scoring_samplers(self) -> list[ResidualSampler] | None:
         """Return what held-out decisions are evaluated on; None: the observed outcomes.
 
-        With a location and scale, of the user or by LSTMs for panels, all their residuals
-        serve.
+        With a location and scale, of the user or by LSTMs for panels, decisions are
+        evaluated on all their residuals.
         """
         uses_forecast = self._task.history.has_panels and self._plan.has_gradient
         if self._head is None and not uses_forecast:
@@ -233,7 +233,7 @@ class Candidates:
     def _best_distribution(self, names: Sequence[str]) -> str:
         """Return the distribution whose reduction decides best; the last without scores.
 
-        It stays the same for all candidates, and for the fit to all rows.
+        The choice is made once, for all candidates and for the fit to all rows.
         """
         key = tuple(names)
         if key not in self._leaders:

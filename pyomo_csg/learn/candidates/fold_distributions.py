@@ -31,8 +31,8 @@ from pyomo_csg.learn.task import Task
 class DistributionSampler:
     """Draws outcomes for rows of the history from a distribution fitted to some of them.
 
-    Fitted rows are not given their own outcome by the distribution. A share ``observed`` of
-    the draws is the row's observed outcome instead.
+    The distribution never draws a fitted row's own outcome. Instead, a share ``observed``
+    of the draws is that outcome.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class FoldForecasts:
     def scoring_samplers(self) -> list[ResidualSampler]:
         """Return the samplers by the residuals on the held-out rows of each fold.
 
-        A single holdout has few observed outcomes, which say little about the candidates.
+        A single holdout has too few observed outcomes to compare candidates on.
         """
         parts = zip(self.heads, self._folds.rows, self._folds.held_out, strict=True)
         return [

@@ -135,14 +135,14 @@ def best_of_each_fold(
     tried: Sequence[Start],
     heads: Sequence[Any],
     samplers: Sequence[Sampler],
-    draws: int | None = None,
+    draws: int,
 ) -> list[nn.Module]:
     """Return the body of each fold whose decisions cost least on some of its rows."""
     best = []
     for fold, head in enumerate(task.log.each(f"compare starts of {name}", heads)):
         fits = [NetworkFit(one.body, head) for one in tried if one.fold == fold]
         rows, sampler = folds.rows[fold], samplers[fold]
-        chosen = best_fit(task, fits, rows, sampler, draws or plan.draws, plan.compared)
+        chosen = best_fit(task, fits, rows, sampler, draws, plan.compared)
         best.append(fits[chosen].body)
     return best
 
@@ -211,7 +211,7 @@ def best_scenario_sets(
     """Return the scenarios (K, p) and weights (K,) with the best decisions on some rows.
 
     They are the best of many random sets of outcomes and of the cluster centers. Good
-    sets are often in the tails, where clusters have no center and training does not get.
+    sets are often in the tails, where no cluster has its center and training does not lead.
     """
     outcomes = task.history.outcomes[rows]
     # Rounding can move a mean out of Omega if its cluster is on the boundary.

@@ -101,7 +101,7 @@ class Residuals:
         return self.size(contexts, self.location(contexts))
 
     def location_and_scale(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return both, for less than each by itself."""
+        """Return location and scale (n, p), faster than one after the other."""
         location = self.location(contexts)
         return location, self.size(contexts, location)
 
@@ -127,7 +127,7 @@ class Residuals:
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Return, per context, outcomes (k, p) and equal weights (k,).
 
-        Of more than 1000 residuals, 1000 that are evenly spaced are used.
+        At most 1000 residuals are used, evenly spaced in the history.
         """
         used = self.residuals[evenly_spaced(len(self.residuals), MOST_OUTCOMES)]
         location, scale = self.location_and_scale(contexts)
@@ -159,7 +159,7 @@ class Residuals:
         )
 
     def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
-        """Return a JSON description and arrays; the fitted rows' forecasts are not kept."""
+        """Return a JSON description and arrays, without the forecasts of the fitted rows."""
         forecast, inside = self.forecast.to_arrays()
         size, sizes = self.size.to_arrays()
         arrays = with_prefix("forecast", inside) | with_prefix("size", sizes)
@@ -223,10 +223,10 @@ def fit_scale(
     seed: int,
     in_time: bool,
 ) -> Scale:
-    """Fit a scale to errors (m, p) out of fold, where that clearly pays.
+    """Fit a scale to errors (m, p) out of fold, where it clearly improves the likelihood.
 
-    The better of a linear and a forest model of the logarithm of absolute errors is
-    used in the columns where it clearly improves the likelihood out of fold.
+    The logarithm of absolute errors is predicted by the better of a linear and a forest
+    model. Columns in which it does not improve the likelihood out of fold have scale 1.
     """
     m, p = errors.shape
     constant = Scale(np.zeros(p, dtype=bool), None, np.ones((m, p)))
@@ -262,14 +262,14 @@ def _fit_logarithms(
 
 
 def _features(contexts: np.ndarray, location: np.ndarray) -> np.ndarray:
-    """Return features: errors often grow with the level."""
+    """Return features with the location among them: errors often grow with the level."""
     if _location_count(location.shape[1]) == 1:
         location = location.mean(axis=1, keepdims=True)
     return np.hstack([context_features(contexts), location])
 
 
 def _location_count(p: int) -> int:
-    """Return how many features the location is: its columns, or where many their mean."""
+    """Return how many features the location adds: its columns, or their mean if many."""
     return p if p <= _MOST_COLUMNS else 1
 
 

@@ -11,6 +11,7 @@ from pyomo_csg.learn.generators.array_networks import (
     body_function,
     domain_map,
     forecast_function,
+    softmax,
     within,
 )
 from pyomo_csg.learn.generators.network_description import (
@@ -103,9 +104,7 @@ class NetworkGenerator:
         scenarios = self._place(free[..., :numbers], contexts)
         if free.shape[-1] == numbers:
             return scenarios, np.full(free.shape[:-1], 1 / free.shape[-2])
-        logs = free[..., numbers]
-        shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
-        return scenarios, shares / shares.sum(axis=-1, keepdims=True)
+        return scenarios, softmax(free[..., numbers])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description of the network, and its parameters and buffers."""

@@ -43,12 +43,12 @@ def train_direct(
 class Direct:
     """Trains networks on the costs of their decisions, one sampler of outcomes per member.
 
-    Noise on the scenarios smooths the corners of the decision as a function of them;
-    ``together`` moves all scenarios of a context by the same amount, since copies of one scenario would
-    otherwise spread. Programs that could not be solved have no gradient: there, the MMD
-    loss alone moves the scenarios. ``regularization`` is the weight of the MMD loss, in
-    standard deviations of either loss. The oracle of a relaxation is faster than the task's.
-    ``failed`` counts the unsolved programs.
+    Noise on the scenarios smooths the corners of the decision as a function of them. With
+    ``together``, the noise is the same for all scenarios of a context, since copies of one
+    scenario would spread otherwise. Programs that could not be solved have no gradient:
+    there, only the MMD loss moves the scenarios. ``regularization`` is the weight of the MMD
+    loss, in standard deviations of either loss. ``oracle`` may be that of a relaxation,
+    which is faster than the task's. ``failed`` counts the unsolved programs.
     """
 
     def __init__(

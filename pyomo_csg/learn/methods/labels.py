@@ -65,7 +65,7 @@ def label_losses(
     ``rows`` (n,) are those of the history that the cases belong to.
     """
     n, reason, losses = len(scenarios), "", np.full(len(scenarios), np.nan)
-    size = _INTEGER_LABELS if task.has_integers else _LINEAR_LABELS
+    size = _INTEGER_LABELS if task.oracle.two_stage.integer else _LINEAR_LABELS
     with task.log.stage(stage, n) as bar:
         for start in range(0, n, size):
             chunk = slice(start, min(start + size, n))

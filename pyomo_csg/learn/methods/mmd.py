@@ -115,7 +115,7 @@ def expand_heads(task: Task, head: Any, count: int) -> list[Any]:
 def mmd_scale(task: Task) -> float:
     """Return the outcomes' spread as the kernel sees it: 1 in standard units.
 
-    Losses are divided by it, so that gradients have one size whatever the units.
+    Losses are divided by it, so that the size of gradients does not depend on units.
     """
     return float((task.omega.spread / task.kernel_unit).square().mean().sqrt())
 

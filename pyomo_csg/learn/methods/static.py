@@ -210,7 +210,7 @@ def resolve_lambda(
 def standard_lambdas(task: Task) -> list[float]:
     """Return a grid of lambdas in standard deviations of costs per one of outcomes.
 
-    The grid then serves every problem, whatever its units.
+    One grid then suits every problem, in any units.
     """
     cost_scale, outcome_scale = task.cost_scale, mmd_scale(task)
     return [factor * cost_scale / outcome_scale for factor in GRID]

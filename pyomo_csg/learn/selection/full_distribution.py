@@ -73,8 +73,8 @@ def compare_with_all_outcomes(
 ) -> dict[str, Any] | None:
     """Return what deciding on all outcomes would cost instead, on some scored rows.
 
-    It is measured for the distribution whose reduction decides best, on as many rows as fit
-    into a share of the time. None if these are too few.
+    It is measured for the distribution whose reduction decides best, on the rows that fit
+    into a share of the time. Return None if these are too few.
     """
     frame, means = task_frame(task), board.means
     names = distributions.names

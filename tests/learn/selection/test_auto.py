@@ -17,7 +17,7 @@ from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_errors
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import FunctionModule, LocationScaleHead
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection import auto, scoring
+from pyomo_csg.learn.selection import auto
 from pyomo_csg.learn.selection.auto import choose_fold, learn_auto
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.plan import ProgramTimes, make_plan
@@ -35,7 +35,6 @@ LOSS_NETS = {f"Loss-Net {factor}" for factor in ("0.03", "0.3", "3", "30")}
 def few_steps(monkeypatch):
     for name in ("_CONSTANT_STEPS", "_ATOM_STEPS", "_CONSTANT_DRAWS", "_ATOM_DRAWS"):
         monkeypatch.setattr(several_starts, name, 2)
-    monkeypatch.setattr(scoring, "_DRAWS", 2)
     monkeypatch.setattr(candidate_list, "FEW_ROWS", 24)
 
 

@@ -103,8 +103,8 @@ def boost_ridge(
 ) -> Boosted:
     """Fit boosted trees to the errors of a ridge regression out of fold.
 
-    ``folds`` (m,) numbers each row's fold. Each column has as many trees as have the
-    least squared error out of fold, which may be none.
+    ``folds`` (m,) numbers each row's fold. Each column has the number of trees with the
+    least squared error out of fold, which may be zero.
     """
     errors = outcomes - ridge.out_of_fold
     squares = np.zeros((_STEPS + 1, outcomes.shape[1]))

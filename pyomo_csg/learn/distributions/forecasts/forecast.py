@@ -9,7 +9,7 @@ import numpy as np
 from pyomo_csg.learn.distributions.stored_arrays import Arrays
 
 _FOLDS = 10
-_BLOCKS = 40  # of consecutive rows, which trees see or do not see as a whole
+_BLOCKS = 40  # of consecutive rows; a tree sees all rows of a block or none
 
 
 class Forecast(Protocol):
@@ -72,9 +72,9 @@ def row_units(contexts: np.ndarray, outcomes: np.ndarray, in_time: bool) -> np.n
 def choose_by_column(squares: np.ndarray) -> np.ndarray:
     """Return the option (p,) with the least squared error, given (options, p).
 
-    Half of what counts is the mean over all columns, which is less noisy.
+    The mean over all columns, which is less noisy, has half of the weight.
     """
     relative = squares / np.maximum(squares.min(axis=0), np.finfo(float).tiny)
-    # So that no column outvotes all others; one without errors has 0 by 0.
+    # Logarithms keep one column from outvoting the others; without errors it is 0 / 0.
     worse = np.log(np.clip(relative, 1.0, 1e6))
     return (worse + worse.mean(axis=1, keepdims=True)).argmin(axis=0)
