@@ -109,7 +109,7 @@ class Checkpoint:
         name: str,
         compute: Callable[[], Mapping[str, np.ndarray | Tensor]],
         *,
-        note: str = "",
+        note: str | None = None,
         log: TrainingLog | None = None,
     ) -> Arrays:
         """Return a stage's arrays, sorted by name: read from disk, or computed and stored.
@@ -118,21 +118,43 @@ class Checkpoint:
         with another note is computed again. Entries that ``compute`` adds to the log are
         stored, and added again when the stage is read.
         """
-        parts = (*self._parts, name)
-        stored = None if self._folder is None else self._folder.read(parts, note)
-        if stored is not None:
-            arrays, entries = stored
-            if log is not None:
-                for entry in entries:
-                    log.record(**entry)
-            return arrays
-        first = 0 if log is None else len(log.entries)
-        arrays = as_arrays(compute())
+        arrays = self.load(name, note=note, log=log)
+        if arrays is None:
+            first = 0 if log is None else len(log.entries)
+            arrays = self.save(name, compute(), note=note, log=log, first_entry=first)
+        return arrays
+
+    def load(
+        self, name: str, *, note: str | None = None, log: TrainingLog | None = None
+    ) -> Arrays | None:
+        """Return a stage's arrays and repeat its log entries; None if it is not stored."""
+        if self._folder is None:
+            return None
+        stored = self._folder.read((*self._parts, name), note or "")
+        if stored is None:
+            return None
+        arrays, entries = stored
+        if log is not None:
+            for entry in entries:
+                log.record(**entry)
+        return arrays
+
+    def save(
+        self,
+        name: str,
+        arrays: Mapping[str, np.ndarray | Tensor],
+        *,
+        note: str | None = None,
+        log: TrainingLog | None = None,
+        first_entry: int = 0,
+    ) -> Arrays:
+        """Store a stage's arrays with the log's entries from one on; return the arrays."""
+        plain = as_arrays(arrays)
         # A stage that the time limit cut short would go further with more time.
         if self._folder is not None and (log is None or log.stopped_in is None):
-            added = [] if log is None else log.entries[first:]
-            self._folder.write(parts, arrays, note, added)
-        return arrays
+            entries = [] if log is None else log.entries[first_entry:]
+            self._folder.write((*self._parts, name), plain, note or "", entries)
+        return plain
 
 
 def train_or_restore(

@@ -9,12 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from pyomo_csg.learn.candidates.full_distribution import learn_full
+from pyomo_csg.learn.candidates.registry import learn
+from pyomo_csg.learn.candidates.scenario_count import (
+    COUNTS,
+    choose_count_untrained,
+    smallest_scenario_count,
+)
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.progress import TimeUpError, TrainingLog
-from pyomo_csg.learn.selection.full_distribution import learn_full
 from pyomo_csg.learn.selection.hyperparameter_search import search, search_space
 from pyomo_csg.learn.selection.plan import (
     Plan,
@@ -22,12 +28,6 @@ from pyomo_csg.learn.selection.plan import (
     expected_seconds,
     make_plan,
     measure_programs,
-)
-from pyomo_csg.learn.selection.registry import learn
-from pyomo_csg.learn.selection.scenario_count import (
-    COUNTS,
-    choose_count_untrained,
-    smallest_scenario_count,
 )
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyomo_csg.learn.candidates.fits import Candidate, NetworkFit
 from pyomo_csg.learn.candidates.fold_distributions import (
     FoldDistributions,
     ForecastHead,
@@ -37,6 +36,7 @@ from pyomo_csg.learn.generators.distribution_generators import (
 from pyomo_csg.learn.methods.direct import train_direct
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
+from pyomo_csg.learn.selection.fits import Candidate, NetworkFit
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
 from pyomo_csg.learn.task import Task

@@ -9,12 +9,6 @@ import numpy as np
 from torch import nn
 
 from pyomo_csg.learn.candidates.atoms import AtomTraining
-from pyomo_csg.learn.candidates.fits import (
-    Candidate,
-    Fit,
-    loss_net_candidates,
-    network_candidate,
-)
 from pyomo_csg.learn.candidates.fold_distributions import (
     FoldDistributions,
     FoldForecasts,
@@ -35,13 +29,19 @@ from pyomo_csg.learn.methods.direct import train_direct
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import (
     GRID,
-    LossNetFit,
+    load_loss_net_fits,
+    save_loss_net_fits,
     standard_lambdas,
-    train_or_restore_fits,
     train_static,
 )
 from pyomo_csg.learn.networks.initialization import new_bodies, new_body
 from pyomo_csg.learn.networks.location_scale import scaled_residuals
+from pyomo_csg.learn.selection.fits import (
+    Candidate,
+    Fit,
+    loss_net_candidates,
+    network_candidate,
+)
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import FEW_ROWS, Plan
 from pyomo_csg.learn.selection.scoring import Scoreboard
@@ -282,21 +282,23 @@ class Candidates:
         """Networks trained on a Loss-Net, one candidate for each lambda of a grid."""
         task, stage, count = self._task, "Loss-Net", len(GRID)
         start = mmd.bodies * count
-
-        def train() -> list[LossNetFit]:
-            rng = task.rng(f"{stage} rows")
-            rows = sampled_rows(self._folds.rows, self._plan.labels, 1, rng)
-            return train_static(
+        fits = load_loss_net_fits(task, stage, start)
+        if fits is None:
+            first_entry = len(task.log.entries)
+            lambdas = [*np.repeat(standard_lambdas(task), len(self._folds))]
+            rows = sampled_rows(
+                self._folds.rows, self._plan.labels, 1, task.rng(f"{stage} rows")
+            )
+            fits = train_static(
                 task,
                 start,
-                [*np.repeat(standard_lambdas(task), len(self._folds))],
+                lambdas,
                 rows * count,
                 stage,
                 head=mmd.heads * count,
                 kind=self._plan.loss_kind,
             )
-
-        fits = train_or_restore_fits(task, stage, start, train)
+            save_loss_net_fits(task, stage, fits, first_entry)
         return loss_net_candidates(_LOSS_NETS, fits, mmd.heads)
 
     def _train_mmd(

@@ -9,11 +9,11 @@ from typing import Any
 from torch import nn
 
 from pyomo_csg.learn.candidates.copula_forest import augment
-from pyomo_csg.learn.candidates.fits import Candidate, network_candidate
 from pyomo_csg.learn.distributions.samplers import Sampler
 from pyomo_csg.learn.methods.direct import train_direct
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.networks.initialization import new_bodies, replicate_scenarios
+from pyomo_csg.learn.selection.fits import Candidate, network_candidate
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
 from pyomo_csg.learn.task import Task

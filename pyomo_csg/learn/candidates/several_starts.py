@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from pyomo_csg.learn.candidates.fits import Candidate, NetworkFit, network_candidate
 from pyomo_csg.learn.candidates.fold_distributions import FoldForecasts
 from pyomo_csg.learn.candidates.integer_training import IntegerTraining
 from pyomo_csg.learn.distributions.features import evenly_spaced
@@ -27,6 +26,7 @@ from pyomo_csg.learn.networks.initialization import (
     costliest_rows,
 )
 from pyomo_csg.learn.networks.location_scale import scaled_residuals
+from pyomo_csg.learn.selection.fits import Candidate, NetworkFit, network_candidate
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
 from pyomo_csg.learn.selection.scoring import best_fit

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,22 +62,35 @@ def label_losses(
     a warning counts them. ``stage`` names the bar, the log entries and the stored chunks.
     ``rows`` (n,) are those of the history that the cases belong to.
     """
-    n, reason, losses = len(scenarios), "", np.full(len(scenarios), np.nan)
-    size = _INTEGER_LABELS if task.oracle.two_stage.integer else _LINEAR_LABELS
+    known = None if rows is None else task.history.known[rows]
+    oracle, n, reason = task.oracle, len(scenarios), ""
+    size = _INTEGER_LABELS if oracle.two_stage.integer else _LINEAR_LABELS
+    finite = np.isfinite(scenarios).all(axis=(1, 2))
+    if weights is not None:
+        finite &= np.isfinite(weights).all(axis=1)
+    losses = np.full(n, np.nan)
     with task.log.stage(stage, n) as bar:
         for start in range(0, n, size):
             chunk = slice(start, min(start + size, n))
-            cases = _Cases(
-                scenarios[chunk],
-                outcomes[chunk],
-                None if weights is None else weights[chunk],
-                None if rows is None else rows[chunk],
-            )
-            stored = task.checkpoint.stage(
-                f"{stage}-{start}",
-                partial(_solve, task, cases, kind),
-                note=cases.digest(task),
-            )
+            name = f"{stage}-{start}"
+            note = _digest(chunk, scenarios, outcomes, weights, known)
+            stored = task.checkpoint.load(name, note=note)
+            if stored is None:
+                cases = start + np.flatnonzero(finite[chunk])
+                found = np.full(chunk.stop - start, np.nan)
+                why = "" if finite[chunk].all() else "scenarios that are not finite"
+                if len(cases):
+                    found[cases - start] = task.loss(
+                        scenarios[cases],
+                        outcomes[cases],
+                        kind,
+                        None if weights is None else weights[cases],
+                        None if rows is None else rows[cases],
+                    )
+                    why = _first_failure(oracle) or why
+                text = np.frombuffer(why.encode(), np.uint8)
+                stored = {"numbers": found, "reason": text}
+                task.checkpoint.save(name, stored, note=note)
             losses[chunk] = stored["numbers"]
             reason = reason or stored["reason"].tobytes().decode()
             solved = losses[~np.isnan(losses)]
@@ -91,45 +102,6 @@ def label_losses(
             *(stage, unsolved, n, reason),
         )
     return losses
-
-
-@dataclass(frozen=True, eq=False)
-class _Cases:
-    """The inputs of a chunk."""
-
-    scenarios: np.ndarray
-    outcomes: np.ndarray
-    weights: np.ndarray | None
-    rows: np.ndarray | None
-
-    def digest(self, task: Task) -> str:
-        """Return a digest of the numbers that the losses depend on."""
-        known = None if self.rows is None else task.history.known[self.rows]
-        digest = hashlib.sha256()
-        for array in (self.scenarios, self.outcomes, self.weights, known):
-            if array is not None and array.size:
-                digest.update(repr(array.shape).encode())
-                digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
-        return digest.hexdigest()
-
-
-def _solve(task: Task, cases: _Cases, kind: str) -> dict[str, np.ndarray]:
-    """Return the losses of a chunk, and the first reason why one is missing."""
-    finite = np.isfinite(cases.scenarios).all(axis=(1, 2))
-    if cases.weights is not None:
-        finite &= np.isfinite(cases.weights).all(axis=1)
-    losses = np.full(len(finite), np.nan)
-    reason = "" if finite.all() else "scenarios that are not finite"
-    if finite.any():
-        losses[finite] = task.loss(
-            cases.scenarios[finite],
-            cases.outcomes[finite],
-            kind,
-            None if cases.weights is None else cases.weights[finite],
-            None if cases.rows is None else cases.rows[finite],
-        )
-        reason = _first_failure(task.oracle) or reason
-    return {"numbers": losses, "reason": np.frombuffer(reason.encode(), np.uint8)}
 
 
 def penalize_unsolved(losses: np.ndarray) -> np.ndarray:
@@ -150,3 +122,13 @@ def _first_failure(oracle: Oracle) -> str:
         return ""
     _, status, detail = oracle.failures[0].args
     return f"{status} ({detail})" if detail else status
+
+
+def _digest(chunk: slice, *arrays: np.ndarray | None) -> str:
+    """Return a digest of the inputs of a chunk."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        if array is not None and array.size:
+            digest.update(repr(array[chunk].shape).encode())
+            digest.update(np.ascontiguousarray(array[chunk], dtype="<f8").tobytes())
+    return digest.hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,30 +105,13 @@ def train_static(
     ]
 
 
-def train_or_restore_fits(
-    task: Task,
-    stage: str,
-    start: Sequence[nn.Module],
-    train: Callable[[], Sequence[LossNetFit]],
-) -> list[LossNetFit]:
-    """Return trained fits, or read them if the checkpoint has this stage.
-
-    ``start`` are bodies of the same architectures.
-    """
-
-    def compute() -> dict[str, Any]:
-        arrays: dict[str, Any] = {}
-        for s, fit in enumerate(train()):
-            for part, network in (("", fit.body), ("net ", fit.loss_net)):
-                state = network.state_dict()
-                arrays |= {f"{part}{s}.{name}": x for name, x in state.items()}
-            samples = enumerate(fit.samples.arrays())
-            arrays |= {f"samples {s}.{i}": x for i, x in samples}
-            if fit.rows is not None:
-                arrays[f"rows {s}"] = np.asarray(fit.rows)
-        return arrays
-
-    arrays = task.checkpoint.stage(stage, compute, log=task.log)
+def load_loss_net_fits(
+    task: Task, stage: str, start: Sequence[nn.Module]
+) -> list[LossNetFit] | None:
+    """Return the fits of a stage from the checkpoint; None if it is not stored."""
+    arrays = task.checkpoint.load(stage, log=task.log)
+    if arrays is None:
+        return None
     (net,) = untrained_loss_nets(task, 1, stage)
     return [
         LossNetFit(
@@ -139,6 +122,22 @@ def train_or_restore_fits(
         )
         for s, body in enumerate(start)
     ]
+
+
+def save_loss_net_fits(
+    task: Task, stage: str, fits: Sequence[LossNetFit], first_entry: int
+) -> None:
+    """Store the fits of a stage, with the log's entries from one on."""
+    arrays: dict[str, Any] = {}
+    for s, fit in enumerate(fits):
+        arrays |= {f"{s}.{name}": x for name, x in fit.body.state_dict().items()}
+        arrays |= {
+            f"net {s}.{name}": x for name, x in fit.loss_net.state_dict().items()
+        }
+        arrays |= {f"samples {s}.{i}": x for i, x in enumerate(fit.samples.arrays())}
+        if fit.rows is not None:
+            arrays[f"rows {s}"] = np.asarray(fit.rows)
+    task.checkpoint.save(stage, arrays, log=task.log, first_entry=first_entry)
 
 
 def train_on_loss_net(

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.stats import norm
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.candidates.fits import Candidate, Fit
 from pyomo_csg.learn.distributions.features import evenly_spaced
 from pyomo_csg.learn.distributions.samplers import ResidualSampler, Sampler
 from pyomo_csg.learn.fit_result import CandidateScore, Selection
+from pyomo_csg.learn.selection.fits import Candidate, Fit
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.task import Task
 

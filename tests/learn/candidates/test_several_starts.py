@@ -6,7 +6,6 @@ import torch
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.candidates.fits import NetworkFit
 from pyomo_csg.learn.candidates.several_starts import (
     best_scenario_sets,
     starting_atoms,
@@ -20,6 +19,7 @@ from pyomo_csg.learn.networks.task_nets import (
     LocationScaleHead,
 )
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.selection.fits import NetworkFit
 from pyomo_csg.learn.selection.scoring import expected_costs
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task

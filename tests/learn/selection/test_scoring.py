@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from pyomo_csg.learn.candidates.fits import NetworkFit
 from pyomo_csg.learn.distributions.samplers import (
     ObservedSampler,
     PooledSampler,
     ResidualSampler,
 )
 from pyomo_csg.learn.networks.task_nets import Constant
+from pyomo_csg.learn.selection.fits import NetworkFit
 from pyomo_csg.learn.selection.scoring import (
     best_fit,
     costs_by_residual,

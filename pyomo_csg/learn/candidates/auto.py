@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.learn.candidates.candidate_list import Candidates
-from pyomo_csg.learn.candidates.fits import Candidate, NetworkFit
+from pyomo_csg.learn.candidates.full_distribution import compare_with_all_outcomes
 from pyomo_csg.learn.candidates.untrained import sample_average
 from pyomo_csg.learn.distributions.features import evenly_spaced
 from pyomo_csg.learn.fit_result import MethodResult, Selection
 from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_errors
 from pyomo_csg.learn.progress import TimeUpError
+from pyomo_csg.learn.selection.fits import Candidate, NetworkFit
 from pyomo_csg.learn.selection.folds import make_folds
-from pyomo_csg.learn.selection.full_distribution import compare_with_all_outcomes
 from pyomo_csg.learn.selection.plan import Plan
 from pyomo_csg.learn.selection.scoring import (
     Scoreboard,

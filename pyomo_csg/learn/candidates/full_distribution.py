@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.learn.candidates.fits import Candidate, GeneratorFit
 from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.candidates.untrained import reduced_name, task_frame
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.generators.distribution_generators import FullGenerator
 from pyomo_csg.learn.progress import TimeUpError, clock
+from pyomo_csg.learn.selection.fits import Candidate, GeneratorFit
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.plan import Plan
 from pyomo_csg.learn.selection.scoring import (

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from pyomo_csg.learn.candidates import scenario_count
+from pyomo_csg.learn.candidates.scenario_count import smallest_scenario_count
 from pyomo_csg.learn.fit_result import MethodResult, Selection
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection import scenario_count
-from pyomo_csg.learn.selection.scenario_count import smallest_scenario_count
 from tests.learn.selection.test_hyperparameter_search import found, time_is_up
 
 NAN = float("nan")

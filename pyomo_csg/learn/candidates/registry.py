@@ -10,12 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from pyomo_csg.learn.candidates.fits import (
-    Candidate,
-    NetworkFit,
-    loss_net_candidates,
-    network_candidate,
-)
+from pyomo_csg.learn.candidates.auto import learn_auto
 from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.samplers import ObservedSampler, Sampler
@@ -26,9 +21,10 @@ from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import (
     GRID,
     LossNetFit,
+    load_loss_net_fits,
     resolve_lambda,
+    save_loss_net_fits,
     standard_lambdas,
-    train_or_restore_fits,
     train_static,
 )
 from pyomo_csg.learn.methods.surrogate_diagnostics import (
@@ -37,7 +33,12 @@ from pyomo_csg.learn.methods.surrogate_diagnostics import (
 )
 from pyomo_csg.learn.networks.initialization import new_bodies
 from pyomo_csg.learn.progress import TimeUpError
-from pyomo_csg.learn.selection.auto import learn_auto
+from pyomo_csg.learn.selection.fits import (
+    Candidate,
+    NetworkFit,
+    loss_net_candidates,
+    network_candidate,
+)
 from pyomo_csg.learn.selection.folds import holdout_folds
 from pyomo_csg.learn.selection.plan import SOME_KINDS, Plan
 from pyomo_csg.learn.selection.scoring import compare_candidates, observed_costs
@@ -128,8 +129,9 @@ class _MethodFit:
         chooses = self._regularization == "auto"
         grid = GRID if chooses else (self._regularization,)
         start, rows = mmd.bodies * len(grid), folds.rows * len(grid)
-
-        def train() -> Sequence[LossNetFit]:
+        fits: Sequence[LossNetFit] | None = load_loss_net_fits(task, stage, start)
+        if fits is None:
+            first_entry = len(task.log.entries)
             if chooses:
                 lambdas = [*np.repeat(standard_lambdas(task), len(folds))]
             else:
@@ -142,11 +144,13 @@ class _MethodFit:
                 "head": self._head,
             }
             if stage == "static":
-                return train_static(task, start, lambdas, rows, stage, **options)
-            length = task.config.rounds, task.config.buffer
-            return train_dynamic(task, start, lambdas, rows, stage, *length, **options)
-
-        fits = train_or_restore_fits(task, stage, start, train)
+                fits = train_static(task, start, lambdas, rows, stage, **options)
+            else:
+                length = task.config.rounds, task.config.buffer
+                fits = train_dynamic(
+                    task, start, lambdas, rows, stage, *length, **options
+                )
+            save_loss_net_fits(task, stage, fits, first_entry)
         names = [f"lambda {regularization}" for regularization in grid]
         return loss_net_candidates(names, fits, mmd.heads)
 

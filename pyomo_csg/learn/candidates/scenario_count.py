@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.learn.candidates.fits import Candidate
 from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.candidates.untrained import untrained_candidates
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.progress import TimeUpError, TrainingLog
+from pyomo_csg.learn.selection.fits import Candidate
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.plan import Plan
 from pyomo_csg.learn.selection.scoring import (
