@@ -19,9 +19,9 @@ from pyomo_csg.learn.candidates.fold_distributions import (
     ForecastHead,
 )
 from pyomo_csg.learn.candidates.several_starts import (
+    FoldTraining,
     Start,
     atom_costs,
-    best_of_each_fold,
 )
 from pyomo_csg.learn.candidates.untrained import task_frame
 from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
@@ -33,14 +33,13 @@ from pyomo_csg.learn.generators.distribution_generators import (
     AtomGenerator,
     ForecastNetworkGenerator,
 )
-from pyomo_csg.learn.methods.direct import train_direct
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
 from pyomo_csg.learn.selection.fits import Candidate, NetworkFit
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, sample_schedule, torch_seed
+from pyomo_csg.learn.trainer import torch_seed
 
 _ATOM_RATE, _NETWORK_RATE, _NETWORK_DECAY = 3e-2, 1e-3, 1e-3
 _ATOM_BATCH, _NETWORK_BATCH = 20, 50
@@ -75,25 +74,12 @@ class AtomTraining:
             for fold, head in enumerate(task.log.each(f"starts of {stage}", heads))
             for body in self._starts(fold, head, samplers[fold])
         ]
+        training = FoldTraining(task, self._folds, plan, heads, samplers, plan.draws)
         programs = plan.programs // (len(starts) // len(heads))
         length = steps_and_batch(programs, _ATOM_BATCH)
-        rows, schedule = sample_schedule(
-            [self._folds.rows[start.fold] for start in starts],
-            *length,
-            _ATOM_RATE,
-            task.rng(f"{stage} rows"),
-        )
-        trained = self._train(stage, starts, heads, samplers, rows, schedule)
-        best = best_of_each_fold(
-            task,
-            self._folds,
-            plan,
-            stage,
-            [*trained, *starts],
-            heads,
-            samplers,
-            plan.draws,
-        )
+        rng = task.rng(f"{stage} rows")
+        trained = training.train(stage, starts, length, _ATOM_RATE, rng)
+        best = training.best_bodies(stage, [*trained, *starts])
         fits = [_AtomFit(body, head) for body, head in zip(best, heads, strict=True)]
         return Candidate("trained atoms", fits)
 
@@ -107,15 +93,17 @@ class AtomTraining:
             for fold, body in enumerate(atoms.bodies)
             for member in range(_MEMBERS)
         ]
-        length = steps_and_batch(self._plan.programs // _MEMBERS, _NETWORK_BATCH)
-        rows, schedule = sample_schedule(
-            [self._folds.rows[member.fold] for member in members],
-            *length,
+        plan = self._plan
+        training = FoldTraining(task, self._folds, plan, heads, samplers, plan.draws)
+        trained = training.train(
+            name,
+            members,
+            steps_and_batch(plan.programs // _MEMBERS, _NETWORK_BATCH),
             _NETWORK_RATE,
             task.rng(name),
-            _NETWORK_DECAY,
+            decay=_NETWORK_DECAY,
+            regularization=_NEAR_MMD,
         )
-        trained = self._train(name, members, heads, samplers, rows, schedule, _NEAR_MMD)
         fits = [
             _NetworksFit([one.body for one in trained if one.fold == fold], head)
             for fold, head in enumerate(heads)
@@ -164,31 +152,6 @@ class AtomTraining:
     def _starts_each(self) -> int:
         """How many starts there are of either kind: few programs allow for one."""
         return _STARTS_EACH if self._plan.programs >= _MANY_PROGRAMS else 1
-
-    def _train(
-        self,
-        stage: str,
-        starts: Sequence[Start],
-        heads: Sequence[ForecastHead],
-        samplers: Sequence[Sampler],
-        rows: Sequence[np.ndarray],
-        schedule: Schedule,
-        regularization: float = 0.0,
-    ) -> list[Start]:
-        bodies = train_direct(
-            self._task,
-            stage,
-            [start.body for start in starts],
-            rows,
-            [samplers[start.fold] for start in starts],
-            [heads[start.fold] for start in starts],
-            schedule,
-            oracle=self._task.relaxed,
-            regularization=regularization,
-            draws=self._plan.draws,
-        )
-        pairs = zip(bodies, starts, strict=True)
-        return [Start(body, start.fold) for body, start in pairs]
 
     def _network(self, atoms: nn.Module, fold: int, member: int) -> Feedforward:
         """Return a network whose outputs start at the atoms."""

@@ -14,7 +14,7 @@ from pyomo_csg.learn.candidates.fold_distributions import (
     FoldForecasts,
 )
 from pyomo_csg.learn.candidates.integer_training import IntegerTraining
-from pyomo_csg.learn.candidates.several_starts import StartsTraining
+from pyomo_csg.learn.candidates.several_starts import ConstantTraining
 from pyomo_csg.learn.candidates.untrained import (
     SAMPLE_AVERAGE,
     reduced_name,
@@ -78,7 +78,7 @@ class Candidates:
         self._kind, self._head = kind, head
         self.distributions = FoldDistributions(task, folds, plan.kinds)
         self._forecasts = FoldForecasts(task, folds, head)
-        self._starts = StartsTraining(task, folds, plan, kind)
+        self._constants = ConstantTraining(task, folds, plan, kind)
         self._fitted: dict[str, Candidate] = {}
         self._leaders: dict[tuple[str, ...], str] = {}
 
@@ -167,9 +167,9 @@ class Candidates:
                 observed = ObservedSampler(self._task.history.outcomes)
                 return [self._direct(name, [observed] * len(self._folds), _NEAR_MMD)]
             case "constant":
-                return [self._starts.constant()]
+                return [self._constants.constant()]
             case "location-scale":
-                return [self._starts.location_scale(self._forecasts)]
+                return [self._constants.location_scale(self._forecasts)]
             case _ if name == _USERS_ATOMS:
                 return [self._mmd_atoms(name, self._forecasts.heads)]
         start = "mmd" if self._head is None else _USERS_ATOMS

@@ -49,8 +49,65 @@ class Start:
     fold: int
 
 
-class StartsTraining:
-    """Trains constant bodies on every fold, each from several starts; keeps the best."""
+@dataclass(frozen=True, eq=False)
+class FoldTraining:
+    """Trains several bodies on every fold, on relaxed programs, and selects the best.
+
+    ``heads`` and ``samplers`` have one entry per fold. Decisions are evaluated on ``draws``
+    outcomes.
+    """
+
+    task: Task
+    folds: Folds
+    plan: Plan
+    heads: Sequence[Any]
+    samplers: Sequence[Sampler]
+    draws: int
+
+    def train(
+        self,
+        stage: str,
+        starts: Sequence[Start],
+        length: tuple[int, int],
+        rate: float,
+        rng: np.random.Generator,
+        decay: float = 0.0,
+        regularization: float = 0.0,
+    ) -> list[Start]:
+        """Return the bodies after some steps, of ``length`` (steps, rows per step)."""
+        mine = [self.folds.rows[start.fold] for start in starts]
+        rows, schedule = sample_schedule(mine, *length, rate, rng, decay)
+        trained = train_direct(
+            self.task,
+            stage,
+            [start.body for start in starts],
+            rows,
+            [self.samplers[start.fold] for start in starts],
+            [self.heads[start.fold] for start in starts],
+            schedule,
+            oracle=self.task.relaxed,
+            regularization=regularization,
+            draws=self.draws,
+        )
+        pairs = zip(trained, starts, strict=True)
+        return [Start(body, start.fold) for body, start in pairs]
+
+    def best_bodies(self, name: str, tried: Sequence[Start]) -> list[nn.Module]:
+        """Return the body of each fold whose decisions cost least on some of its rows."""
+        best = []
+        folds = self.task.log.each(f"compare starts of {name}", self.folds.rows)
+        for fold, rows in enumerate(folds):
+            head, sampler = self.heads[fold], self.samplers[fold]
+            fits = [NetworkFit(one.body, head) for one in tried if one.fold == fold]
+            chosen = best_fit(
+                self.task, fits, rows, sampler, self.draws, self.plan.compared
+            )
+            best.append(fits[chosen].body)
+        return best
+
+
+class ConstantTraining:
+    """Trains constant scenarios or atoms on every fold, from several starts."""
 
     def __init__(self, task: Task, folds: Folds, plan: Plan, kind: Any):
         self._task, self._folds, self._plan, self._kind = task, folds, plan, kind
@@ -67,8 +124,8 @@ class StartsTraining:
                 task, rows, task.config.starts, self._plan.sets
             )
         ]
-        length = _CONSTANT_STEPS, _CONSTANT_BATCH, _CONSTANT_DRAWS
-        return self._train("constant", starts, pools, heads, *length)
+        length = _CONSTANT_STEPS, _CONSTANT_BATCH
+        return self._train("constant", starts, pools, heads, length, _CONSTANT_DRAWS)
 
     def location_scale(self, forecasts: FoldForecasts) -> Candidate:
         """Constant atoms in units of location and scale, on the task loss."""
@@ -79,8 +136,8 @@ class StartsTraining:
                 self._task, heads[fold], rows, samplers[fold], self._plan.sets
             )
             starts += [Start(body, fold) for body in atoms]
-        length = _ATOM_STEPS, _ATOM_BATCH, _ATOM_DRAWS
-        return self._train("location-scale", starts, samplers, heads, *length)
+        name, length = "location-scale", (_ATOM_STEPS, _ATOM_BATCH)
+        return self._train(name, starts, samplers, heads, length, _ATOM_DRAWS)
 
     def _train(
         self,
@@ -88,63 +145,23 @@ class StartsTraining:
         starts: Sequence[Start],
         samplers: Sequence[Sampler],
         heads: Sequence[Any],
-        steps: int,
-        batch: int,
+        length: tuple[int, int],
         draws: int,
     ) -> Candidate:
         """Train constant bodies from several starts; keep the best of each fold."""
-        task, plan = self._task, self._plan
+        task, plan, (steps, batch) = self._task, self._plan, length
         programs = max(1, plan.programs // task.config.starts)
         if steps * batch > programs:
-            steps, batch = steps_and_batch(programs, batch)
-        rows, schedule = sample_schedule(
-            [self._folds.rows[start.fold] for start in starts],
-            steps,
-            batch,
-            _ATOM_RATE,
-            task.rng(f"{name} rows"),
-        )
-        trained = train_direct(
-            task,
-            f"{name} starts",
-            [start.body for start in starts],
-            rows,
-            [samplers[start.fold] for start in starts],
-            [heads[start.fold] for start in starts],
-            schedule,
-            oracle=task.relaxed,
-            draws=draws,
-        )
-        pairs = zip(trained, starts, strict=True)
+            length = steps_and_batch(programs, batch)
+        training = FoldTraining(task, self._folds, plan, heads, samplers, draws)
+        rng = task.rng(f"{name} rows")
+        trained = training.train(f"{name} starts", starts, length, _ATOM_RATE, rng)
         # Training may end with a higher cost than its start, so both are compared.
-        tried = [*(Start(body, start.fold) for body, start in pairs), *starts]
-        best = best_of_each_fold(
-            task, self._folds, plan, name, tried, heads, samplers, draws
-        )
+        best = training.best_bodies(name, [*trained, *starts])
         if task.has_integers:
-            training = IntegerTraining(task, self._folds, plan, self._kind, samplers)
-            best = training.polish(name, best, heads, _ATOM_RATE / 2, draws)
+            integers = IntegerTraining(task, self._folds, plan, self._kind, samplers)
+            best = integers.polish(name, best, heads, _ATOM_RATE / 2, draws)
         return network_candidate(name, best, heads)
-
-
-def best_of_each_fold(
-    task: Task,
-    folds: Folds,
-    plan: Plan,
-    name: str,
-    tried: Sequence[Start],
-    heads: Sequence[Any],
-    samplers: Sequence[Sampler],
-    draws: int,
-) -> list[nn.Module]:
-    """Return the body of each fold whose decisions cost least on some of its rows."""
-    best = []
-    for fold, head in enumerate(task.log.each(f"compare starts of {name}", heads)):
-        fits = [NetworkFit(one.body, head) for one in tried if one.fold == fold]
-        rows, sampler = folds.rows[fold], samplers[fold]
-        chosen = best_fit(task, fits, rows, sampler, draws, plan.compared)
-        best.append(fits[chosen].body)
-    return best
 
 
 def starting_constants(
