@@ -322,14 +322,14 @@ def _check_rows(contexts: Columns, outcomes: Columns, problems: Problems) -> Non
             "data",
             f"{found}; give at least {_MIN_ROWS} rows, and expect to need several dozen",
         )
-    elif hasattr(one, "equals") and hasattr(other, "equals"):  # of pandas
-        if problem := _label_problem(one, other):
-            problems.add_for("data", problem)
+    elif problem := _label_problem(one, other):
+        problems.add_for("data", problem)
 
 
-def _label_problem(one: pd.Index, other: pd.Index) -> str:
+def _label_problem(one: Any, other: Any) -> str:
     """Return why the row labels of contexts and outcomes do not pair; empty if they do."""
-    if one.equals(other):
+    both_labeled = hasattr(one, "equals") and hasattr(other, "equals")  # of pandas
+    if not both_labeled or one.equals(other):
         return ""
     if set(one) == set(other):
         return (
