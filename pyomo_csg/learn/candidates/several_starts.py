@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,8 @@ class ConstantTraining:
             )
         ]
         length = _CONSTANT_STEPS, _CONSTANT_BATCH
-        return self._train("constant", starts, pools, heads, length, _CONSTANT_DRAWS)
+        found = self._train("constant", starts, pools, heads, length, _CONSTANT_DRAWS)
+        return replace(found, is_context_free=True)
 
     def location_scale(self, forecasts: FoldForecasts) -> Candidate:
         """Constant atoms in units of location and scale, on the task loss."""
