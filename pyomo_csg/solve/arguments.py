@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.solve.compile.assembly import first_stage_data
+from pyomo_csg.solve.compile.assembly import evaluate, first_stage_data
 from pyomo_csg.solve.compile.compiled_model import CompiledModel, shared
 from pyomo_csg.solve.engine import SolverTrouble, Troubles
+from pyomo_csg.solve.lp.units import OutcomeSizes, are_violated
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import (
     count_axes,
@@ -219,6 +220,7 @@ class FirstStage:
         from scipy import sparse  # decisions do without
 
         self._compiled, rows = compiled, compiled.first_rows
+        self._sizes = OutcomeSizes(compiled)
         places = np.arange(len(rows.row)), rows.row
         shape = len(rows.row), len(rows)
         self._sums = sparse.csr_array((np.ones(len(rows.row)), places), shape=shape)
@@ -244,10 +246,18 @@ class FirstStage:
         terms = np.hstack([np.abs(products) @ self._sums, np.abs(decisions)])
         lower = np.hstack([first.row_lower, first.lower])
         upper = np.hstack([first.row_upper, first.upper])
-        off = np.maximum(lower - body, body - upper) - _TOLERANCE * (1 + terms)
+
+        def typical(case: int) -> np.ndarray:
+            columns, all_rows = self._sizes.at(
+                evaluate(self._compiled, data[case, None])
+            )
+            return np.concatenate([all_rows[: len(rows)], columns])
+
+        violated = are_violated(body, terms, (lower, upper), _TOLERANCE, typical)
+        off = np.where(violated, np.maximum(lower - body, body - upper), -np.inf)
         return {
             int(i): self._trouble(int(np.argmax(off[i])), body[i], lower[i], upper[i])
-            for i in np.flatnonzero((off > 0).any(axis=1))
+            for i in np.flatnonzero(violated.any(axis=1))
         }
 
     def _trouble(

@@ -13,7 +13,6 @@ def wrong(*values, why):
 
 
 _DROPPED = "HiGHS drops entries below 1e-12, and nothing is solved in other units"
-_ABSOLUTE = "the tolerance is absolute"
 _EMPTY = "no matrix entries"
 
 
@@ -53,9 +52,7 @@ def without_recourse_variables(quantity):
     return m
 
 
-@pytest.mark.parametrize(
-    "quantity", [wrong(1e-9, why=_ABSOLUTE), wrong(1e-6, why=_ABSOLUTE), 1.0, 1e9]
-)
+@pytest.mark.parametrize("quantity", [1e-9, 1e-6, 1.0, 1e9])
 def test_a_decision_that_serves_too_little_is_infeasible_in_any_unit(quantity):
     oracle = csg.Oracle(without_recourse_variables(quantity))
     decisions = quantity * np.array([[0.999], [1.0], [2.0]])
@@ -76,9 +73,7 @@ def bounded(quantity):
     return m
 
 
-@pytest.mark.parametrize(
-    "quantity", [wrong(1e-9, why=_ABSOLUTE), wrong(1e-6, why=_ABSOLUTE), 1.0, 1e9]
-)
+@pytest.mark.parametrize("quantity", [1e-9, 1e-6, 1.0, 1e9])
 def test_a_decision_is_compared_with_the_first_stage_in_any_unit(quantity):
     oracle = csg.Oracle(bounded(quantity))
     decisions = quantity * np.array([[1.1, 0.0], [0.9, 0.9], [0.9, 0.6], [-0.01, 0.5]])

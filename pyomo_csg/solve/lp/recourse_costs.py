@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles, bad_da
 from pyomo_csg.solve.lp.basis_cache import Basis, BasisCache, CaseBounds, RowDuals
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, unpack
 from pyomo_csg.solve.lp.rescaling import RescaledSolver
+from pyomo_csg.solve.lp.units import OutcomeSizes, are_violated
 from pyomo_csg.solve.mip.mip_program import MipProgram
 
 # New bases must pay: after the first 40, each must have answered 3 cases on average.
@@ -203,9 +205,16 @@ class RecourseSolver:
     ) -> tuple[np.ndarray, Troubles]:
         """Answer for a model without recourse variables: its rows hold or not."""
         shift = self.layout.shift(blocks, decisions)
-        low = shift < blocks.row_lower - _ROW_TOLERANCE * (1 + np.abs(shift))
-        high = shift > blocks.row_upper + _ROW_TOLERANCE * (1 + np.abs(shift))
-        broken = np.flatnonzero((low | high).any(axis=1))
+        sizes = replace(blocks, entries=np.abs(blocks.entries))
+        terms = self.layout.shift(sizes, np.abs(decisions))
+        rows, early = (blocks.row_lower, blocks.row_upper), self._compiled.first_rows
+
+        def typical(case: int) -> np.ndarray:
+            all_sizes = OutcomeSizes(self._compiled).at(blocks[case : case + 1])
+            return all_sizes[1][len(early) :]
+
+        violated = are_violated(shift, terms, rows, _ROW_TOLERANCE, typical)
+        broken = np.flatnonzero(violated.any(axis=1))
         costs = np.zeros(len(decisions))
         costs[broken] = np.nan
         return costs, {int(i): SolverTrouble("infeasible") for i in broken}
