@@ -8,6 +8,7 @@ the point and the row duals come from the solver; all else is recomputed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,6 +176,23 @@ class CertificateChecker:
     def is_feasible(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
         """Return which points (..., columns) satisfy all rows and bounds."""
         return self._satisfies_bounds(program, self._position(program, x))
+
+    def proves_infeasible(self, arrays: Arrays, ray: np.ndarray | None) -> bool:
+        """Return whether row multipliers (rows,) prove that no point satisfies all rows.
+
+        The sum of the rows times the multipliers is then outside the range that the sides
+        of the rows allow, wherever the columns are within their bounds.
+        """
+        if ray is None:
+            return False
+        products = arrays.values * ray[self._row]
+        sums, terms = self._sum_by_column(products), self._sum_by_column(abs(products))
+        sums[np.abs(sums) <= ROUNDING_NOISE * terms] = 0.0
+        columns = _range(sums, arrays.column_lower, arrays.column_upper)
+        rows = _range(ray, arrays.row_lower, arrays.row_upper)
+        apart = max(rows[0] - columns[1], columns[0] - rows[1])
+        sizes = [abs(end) for end in (*rows, *columns) if math.isfinite(end)]
+        return apart > _ROW_TOLERANCE * max(sizes, default=0.0)
 
     def correction(
         self,
@@ -360,6 +378,15 @@ def _join(columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
             for one in (columns, rows)
         )
     return np.concatenate([columns, rows], axis=-1)
+
+
+def _range(
+    factors: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> tuple[float, float]:
+    """Return the least and the largest sum of factors times numbers within their bounds."""
+    used = factors != 0
+    ends = factors[used] * lower[used], factors[used] * upper[used]
+    return float(np.minimum(*ends).sum()), float(np.maximum(*ends).sum())
 
 
 def _is_doubtful(share: np.ndarray) -> np.ndarray:

@@ -177,9 +177,9 @@ class RecourseSolver:
             case = left[0]
             try:
                 arrays = self.layout.arrays(blocks[case], shift[case])
-                solved[int(case)] = self._solve(arrays)
+                solved[int(case)], program = self._solve(arrays)
                 if duals is not None:
-                    duals.read(case, self._program)
+                    duals.read(case, program)
             except SolverTrouble as trouble:
                 troubles[int(case)] = trouble
             left = left[1:]
@@ -187,7 +187,7 @@ class RecourseSolver:
             if learn and int(case) not in troubles:
                 before, learned = len(left), learned + 1
                 data = blocks.entries[case], blocks.cost[case]
-                basis = self._cache.learn(self._program, *data)
+                basis = self._cache.learn(program.highs, arrays, *data)
                 if basis is not None:
                     left = self._cache.apply(basis, left, bounds, costs, duals)
                 answered += before - len(left)
@@ -231,19 +231,39 @@ class RecourseSolver:
         both = [np.concatenate([c.T, r]) for c, r in zip(columns, rows, strict=True)]
         return CaseBounds((nothing, nothing), (both[0], both[1]), shift.T)
 
-    def _solve(self, arrays: Arrays) -> _SolvedCase:
-        """Return the best recourse, with integers fixed at their best values."""
+    def _solve(self, arrays: Arrays) -> tuple[_SolvedCase, HighsProgram]:
+        """Return the best recourse, with integers fixed at their best values.
+
+        The program is the one in HiGHS whose basis is optimal, maybe in other units.
+        """
         z = None
         if self._has_integers:
-            program = self._integer_program
+            search = self._integer_program
             self._deadline.start()
-            z = program.minimize(arrays)
+            z = search.minimize(arrays)
             if z is None:
                 raise SolverTrouble("infeasible")
             arrays = held_at(arrays, self.layout.integer, z)
-        self._program.solve(arrays)
-        packed = self._program.pack("col_value", "row_dual")
-        return _SolvedCase(packed, self._program.scale, z)
+        program = self._program
+        try:
+            program.solve(arrays)
+        except SolverTrouble as trouble:
+            return self._solve_again(arrays, trouble, z)
+        packed = program.pack("col_value", "row_dual")
+        return _SolvedCase(packed, program.scale, z), program
+
+    def _solve_again(
+        self, arrays: Arrays, trouble: SolverTrouble, z: np.ndarray | None
+    ) -> tuple[_SolvedCase, HighsProgram]:
+        """Solve in other units, or raise the trouble."""
+        if trouble.status == "infeasible":
+            ray = self._program.dual_ray()
+            if self._rescaled.checker.proves_infeasible(arrays, ray):
+                raise trouble
+        x, certificate = self._rescaled.solve_again(arrays, trouble)
+        assert self._rescaled.last is not None
+        packed = np.concatenate([x, certificate.row_dual]).tobytes()
+        return _SolvedCase(packed, 1.0, z), self._rescaled.last.program
 
     def _certify(
         self,
