@@ -50,6 +50,8 @@ from pyomo_csg.solve.lp.basis_cache import Basis
 logger = logging.getLogger(__name__)
 
 _MOST_CASES = 512  # cases in a chunk
+# Known bases are tried on all cases of a chunk at once: the more cases, the faster.
+_MOST_COSTS = 65_536
 _MOST_MIXED_CASES = 64  # where only the first stage has integers
 _MOST_SLOW_CASES = 8  # with integer recourse or other solvers, so that the bar moves
 # Cases in a chunk with fresh=True, which starts without a basis. It must be small, so that
@@ -116,8 +118,9 @@ class Recipe:
         compiled = self.compiled
         if compiled is None or compiled.quadratic or compiled.integer_recourse:
             return _MOST_SLOW_CASES
-        branches = compiled.integer and not isinstance(task, CostTask)
-        most = _MOST_MIXED_CASES if branches else _MOST_CASES
+        most = _MOST_MIXED_CASES if compiled.integer else _MOST_CASES
+        if isinstance(task, CostTask):
+            most = _MOST_COSTS if compiled.has_certain_recourse else _MOST_CASES
         return max(1, min(most, _MOST_NUMBERS // max(1, _numbers(compiled, task))))
 
 
@@ -299,9 +302,9 @@ class Batch:
         """Cut cases into chunks of neighbors, which share bases."""
         count, size = len(task), self._recipe.most_cases(task)
         if fresh:  # the same chunks for any number of workers
-            is_cheap = isinstance(task, CostTask) and size == _MOST_CASES
-            most = self._recipe.fresh_cases(task)
-            size = _FRESH_COSTS if is_cheap else min(size, most)
+            is_cheap = isinstance(task, CostTask)
+            most = _FRESH_COSTS if is_cheap else self._recipe.fresh_cases(task)
+            size = min(size, most)
         elif self._executor is not None:
             size = max(1, min(size, -(-count // (self._workers * _LEAST_CHUNKS))))
         for start in range(0, count, size):

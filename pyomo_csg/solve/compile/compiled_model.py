@@ -306,6 +306,14 @@ class CompiledModel:
         """Whether the recourse has integer variables."""
         return bool(self.recourse.integer.any())
 
+    @cached_property
+    def has_certain_recourse(self) -> bool:
+        """Whether the matrix and the costs of the recourse are the same for all outcomes."""
+        n1, rows = len(self.first), self.recourse_rows
+        columns = n1 + np.arange(len(self.recourse))
+        entries = rows.entries.certain_at(np.flatnonzero(rows.column >= n1))
+        return entries and self.recourse_cost.linear.certain_at(columns)
+
 
 def hessian_matrix(cost: Cost, entries: np.ndarray, size: int) -> np.ndarray:
     """Return the symmetric matrix of one scenario's quadratic terms."""
