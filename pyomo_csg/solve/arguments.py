@@ -243,9 +243,7 @@ class FirstStage:
             return {i: found[g] for i, g in enumerate(numbers) if g in found}
         return self._violations_in_parts(decisions, data)
 
-    def _violations_in_parts(
-        self, decisions: np.ndarray, data: np.ndarray
-    ) -> Troubles:
+    def _violations_in_parts(self, decisions: np.ndarray, data: np.ndarray) -> Troubles:
         troubles: Troubles = {}
         size = max(1, _NUMBERS // max(1, len(self._compiled.first_rows.row)))
         for start in range(0, len(decisions), size):

@@ -262,7 +262,9 @@ def test_a_maximized_core_is_maximized(tmp_path):
 
 def test_a_lower_bound_may_follow_that_there_is_none(tmp_path):
     bounds = " MI BND       Y\n LO BND       Y         -3\n"
-    model = csg.read_smps(write(tmp_path, CORE.replace("BOUNDS\n", f"BOUNDS\n{bounds}")))
+    model = csg.read_smps(
+        write(tmp_path, CORE.replace("BOUNDS\n", f"BOUNDS\n{bounds}"))
+    )
     assert model.model.recourse["Y"].lb == -3
     twice = bounds + " LO BND       Y         -2\n"
     write(tmp_path, CORE.replace("BOUNDS\n", f"BOUNDS\n{twice}"))
@@ -314,7 +316,12 @@ FAULTS = [
     ("sto", "6.0            P2", "6.0            P9", "the period 'P9' was found"),
     ("sto", "6.0            P2", "6.0            P1", "data of the first period, 'P1'"),
     ("cor", " G  DEM", " G  DE M", "names in free format have no spaces"),
-    ("cor", "    Y         DEM", " Y WIDE COLUMN DEM", "names in free format have no spaces"),
+    (
+        "cor",
+        "    Y         DEM",
+        " Y WIDE COLUMN DEM",
+        "names in free format have no spaces",
+    ),
 ]
 
 

@@ -117,7 +117,7 @@ class CertificateChecker:
         self._rows, self._columns = layout.rows, layout.columns
         self._sizes: TypicalSizes | None = None
         self._dual_noise: np.ndarray | None = None
-        self._shared: tuple[np.ndarray, Any, Any] | None = None
+        self._shared: tuple[np.ndarray, tuple[Any, ...]] | None = None
         self._row = layout.index.astype(np.intp)
         self._column = entry_columns(layout)
 
@@ -281,7 +281,7 @@ class CertificateChecker:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return Ax (..., rows) and the sums of the absolute terms."""
         if values.ndim == 1 and x.ndim == 2 and len(x) >= _MANY:
-            matrix, sizes = self._matrices(values)
+            matrix, sizes = self._matrices(values)[:2]
             return (matrix @ x.T).T, (sizes @ np.abs(x).T).T
         terms = values * x[..., self._column]
         return self._sum_by_row(terms), self._sum_by_row(np.abs(terms))
@@ -292,25 +292,26 @@ class CertificateChecker:
         """Return c - A'y (..., columns) and the sums of the absolute terms of A'y."""
         values = program.values
         if values.ndim == 1 and row_duals.ndim == 2 and len(row_duals) >= _MANY:
-            matrix, sizes = self._matrices(values)
-            terms = sizes.T @ np.abs(row_duals).T
-            return program.cost - (matrix.T @ row_duals.T).T, terms.T
+            matrix, sizes = self._matrices(values)[2:]
+            terms = sizes @ np.abs(row_duals).T
+            return program.cost - (matrix @ row_duals.T).T, terms.T
         products = values * row_duals[..., self._row]
         return (
             program.cost - self._sum_by_column(products),
             self._sum_by_column(np.abs(products)),
         )
 
-    def _matrices(self, values: np.ndarray) -> tuple[Any, Any]:
-        """Return the matrix that all cases share, and its absolute values."""
+    def _matrices(self, values: np.ndarray) -> tuple[Any, ...]:
+        """Return the matrix that all cases share, its absolute values, and both transposed."""
         if self._shared is None or self._shared[0] is not values:
             places = (self._row, self._column)
             shape = (self._rows, self._columns)
             from scipy import sparse
 
             matrix = sparse.csr_array((values, places), shape=shape)
-            self._shared = values, matrix, abs(matrix)
-        return self._shared[1], self._shared[2]
+            sizes = abs(matrix)
+            self._shared = values, (matrix, sizes, matrix.T, sizes.T)
+        return self._shared[1]
 
     def _satisfies_bounds(
         self, program: Arrays | Stack, position: _Position
