@@ -34,8 +34,10 @@ sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do w
 _ATTEMPTS = 3  # each in units that the point of the last one suggests
 _WILD = 1e4  # between the typical sizes of two columns
 _NEGLIGIBLE = 60.0  # binary digits below the largest side or bound
-_INTERIOR_POINT = 1e-10  # PIQP's tolerance is absolute: it needs natural units
-_MOST_ITERATIONS = 100
+# PIQP's tolerance is absolute: it needs natural units. The last steps cost little, and tell
+# active bounds from others where multipliers are small.
+_INTERIOR_POINT = 1e-13
+_MOST_ITERATIONS = 50
 _FAR = 1e3  # how much larger columns are assumed to be where no optimum is found
 _SMALLEST_COLUMN = 1e-4  # unit of a column, relative to the largest column
 _NOISE = 1e-13  # in natural units: what rounding leaves of a zero
