@@ -114,7 +114,11 @@ class Recipe:
     def most_cases(self, task: Task[Any]) -> int:
         """Return the size of the largest chunk."""
         compiled = self.compiled
-        if compiled is None or compiled.quadratic or compiled.integer_recourse:
+        if compiled is None or compiled.integer_recourse:
+            return _MOST_SLOW_CASES
+        if compiled.quadratic and not (
+            isinstance(task, CostTask) and compiled.has_certain_recourse
+        ):
             return _MOST_SLOW_CASES
         branches = compiled.integer and not isinstance(task, CostTask)
         most = _MOST_MIXED_CASES if branches else _MOST_CASES

@@ -13,14 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pyomo.common.dependencies import attempt_import
 
+from pyomo_csg.solve.qp.kkt_conditions import KktPoint, size_terms
 from pyomo_csg.solve.qp.kkt_system import equilibrate, factor
-from pyomo_csg.solve.qp.quadratic_program import (
-    KktPoint,
-    QuadraticProgram,
-    rescale,
-    size_terms,
-    submatrix,
-)
+from pyomo_csg.solve.qp.quadratic_program import QuadraticProgram, rescale, submatrix
 
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 

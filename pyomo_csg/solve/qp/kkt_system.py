@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from pyomo.common.dependencies import attempt_import
 
+from pyomo_csg.solve.qp.kkt_conditions import ActiveSet, KktPoint, size_terms
 from pyomo_csg.solve.qp.quadratic_program import (
-    ActiveSet,
-    KktPoint,
     Matrix,
     QuadraticProgram,
     rescale,
-    size_terms,
     submatrix,
 )
 
