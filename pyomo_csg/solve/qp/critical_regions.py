@@ -389,7 +389,7 @@ def _independent(
     n = template.columns.shape[1]
     (column, row), gradients = template.units, template.gradients
     shares = np.abs(duals) * np.concatenate([column, 1 / row])
-    kept = list(np.flatnonzero(strong & (sides != 0)))
+    kept: list[int] = np.flatnonzero(strong & (sides != 0)).tolist()
     signs = np.where(sides < 0, 1.0, -1.0)
     shares = {i: shares[i] for i in kept}
     while kept:
@@ -413,7 +413,7 @@ def _independent(
         )
         if np.linalg.matrix_rank(flat, tol=_DEPENDENT) == n:
             break
-        tried = gradients[[*kept, i]]
+        tried = gradients[np.append(kept, i).astype(int)]
         if np.linalg.matrix_rank(tried, tol=_DEPENDENT) == len(tried):
             kept.append(int(i))
     held = np.zeros(len(sides), bool)

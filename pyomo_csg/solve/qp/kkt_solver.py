@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import highspy
 import numpy as np
@@ -134,7 +135,8 @@ class KktSolver:
         solver.settings.eps_abs = solver.settings.eps_rel = _INTERIOR_POINT
         solver.settings.max_iter = _MOST_ITERATIONS
         solver.settings.verbose = False
-        solver.setup(
+        status, found = self._run_piqp(
+            solver,
             matrices[0],
             program.cost,
             matrices[1],
@@ -145,7 +147,6 @@ class KktSolver:
             program.column_lower,
             program.column_upper,
         )
-        status, found = solver.solve(), solver.result
         self._stats.iterations += int(found.info.iter)
         if status not in _STOPPED or not np.isfinite(found.x).all():
             return None
@@ -153,6 +154,12 @@ class KktSolver:
         row_dual[equal] = -found.y
         row_dual[bounded] = found.z_l - found.z_u
         return KktPoint(found.x.copy(), row_dual, found.z_bl - found.z_bu)
+
+    @staticmethod
+    def _run_piqp(solver: Any, *arguments: Any) -> tuple[Any, Any]:
+        """Return PIQP's status and result."""
+        solver.setup(*arguments)
+        return solver.solve(), solver.result
 
 
 class _Search:

@@ -122,6 +122,7 @@ class QuadraticRecourse:
         search = None
         if self._regions is not None:
             search = self._regions.search(cases.stack)
+        if search is not None:
             left = self._take(search.solved(), left, cases, points, exact)
         while len(left):
             i = int(left[0])
@@ -166,7 +167,8 @@ class QuadraticRecourse:
             layout.technology_row, layout.technology_column, strict=True
         ):
             touched[:, column] |= unclear[:, row]
-        return ~(touched if moves is None else touched & moves).any(axis=1)
+        unique = ~(touched if moves is None else touched & moves).any(axis=1)
+        return np.asarray(unique)
 
     def _take(
         self,
@@ -398,5 +400,6 @@ def _summed(
 ) -> np.ndarray:
     """Return the sums (n, places) of terms (n, terms) by their places."""
     result = np.zeros(shape)
-    np.add.at(result, (slice(None), places), terms)
+    for term, place in enumerate(places):
+        result[:, place] += terms[:, term]
     return result
