@@ -303,7 +303,9 @@ class Batch:
         """Cut cases into chunks of neighbors, which share bases."""
         count, size = len(task), self._recipe.most_cases(task)
         if fresh:  # the same chunks for any number of workers
+            compiled = self._recipe.compiled
             is_cheap = isinstance(task, CostTask) and size == _MOST_CASES
+            is_cheap = is_cheap and not (compiled and compiled.quadratic)
             most = self._recipe.fresh_cases(task)
             size = _FRESH_COSTS if is_cheap else min(size, most)
         elif self._executor is not None:

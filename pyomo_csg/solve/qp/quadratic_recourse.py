@@ -151,11 +151,11 @@ class QuadraticRecourse:
         They are unique if the multipliers are, whether or not these are zero.
         """
         if self._regions is None:
-            actives = (
-                find_active_set(cases.program(i), points.at(i))
-                for i in range(len(cases))
-            )
-            return np.array([active.is_strict for active in actives], bool)
+            solved = ~np.isnan(points.x).any(axis=1)
+            for i in map(int, np.flatnonzero(solved)):
+                active = find_active_set(cases.program(i), points.at(i))
+                solved[i] = active.is_strict
+            return solved
         active = find_active_set(cases.stack, points)
         if not self._regions.is_usable:
             return active.are_strict
