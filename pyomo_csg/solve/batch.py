@@ -116,11 +116,16 @@ class Recipe:
     def most_cases(self, task: Task[Any]) -> int:
         """Return the size of the largest chunk."""
         compiled = self.compiled
-        if compiled is None or compiled.quadratic or compiled.integer_recourse:
+        if compiled is None or compiled.integer_recourse:
+            return _MOST_SLOW_CASES
+        if compiled.quadratic and not (
+            isinstance(task, CostTask) and compiled.has_certain_recourse
+        ):
             return _MOST_SLOW_CASES
         most = _MOST_MIXED_CASES if compiled.integer else _MOST_CASES
         if isinstance(task, CostTask):
-            most = _MOST_COSTS if compiled.has_certain_recourse else _MOST_CASES
+            reuses = compiled.has_certain_linear_recourse and not compiled.quadratic
+            most = _MOST_COSTS if reuses else _MOST_CASES
         return max(1, min(most, _MOST_NUMBERS // max(1, _numbers(compiled, task))))
 
 
@@ -302,7 +307,9 @@ class Batch:
         """Cut cases into chunks of neighbors, which share bases."""
         count, size = len(task), self._recipe.most_cases(task)
         if fresh:  # the same chunks for any number of workers
-            is_cheap = isinstance(task, CostTask)
+            compiled = self._recipe.compiled
+            is_quadratic = compiled is not None and compiled.quadratic
+            is_cheap = isinstance(task, CostTask) and not is_quadratic
             most = _FRESH_COSTS if is_cheap else self._recipe.fresh_cases(task)
             size = min(size, most)
         elif self._executor is not None:

@@ -25,7 +25,9 @@ from pyomo_csg.solve.compile.compiler import compile_model
 from pyomo_csg.solve.engine import SolveContext
 from pyomo_csg.solve.lp.highs_program import HighsProgram
 from pyomo_csg.solve.pyomo_solvers.pyomo_engine import PyomoSolver
+from pyomo_csg.solve.qp.kkt_solver import KktSolver
 from tests.benchmarks.clock import CALLS, OURS, RUN, Clock
+from tests.solve.qp import dispatch
 
 
 def pairs(model, n, k, seed=0, noise=0.02):
@@ -391,6 +393,69 @@ def _seconds(name, k, n, **options):
     return time.perf_counter() - start
 
 
+def quadratic():
+    """Programs of a degenerate quadratic dispatch beside PIQP's own time for them."""
+    heading(
+        "A quadratic dispatch of 24 hours, CPU ms",
+        *("call", "cases", "ours", "PIQP", "ratio", "programs solved"),
+    )
+    rng = np.random.default_rng(0)
+    oracle, n = csg.Oracle(dispatch.build()), 20
+    zetas, omegas = dispatch.demands(rng, n, 5), dispatch.demands(rng, 20 * n)
+    decisions = np.repeat(oracle.solve(zetas).decision, 20, axis=0)
+    whole = _piqp_seconds(lambda: oracle.solve(zetas, progress=False))
+    # The first evaluations of a model are solved; later ones find a region.
+    recourse = _piqp_seconds(
+        lambda: [
+            csg.Oracle(dispatch.build()).cost(decisions[:1], one[None])
+            for one in omegas[:n]
+        ]
+    )
+    calls = {
+        "solve": (lambda: oracle.solve(zetas, progress=False), n, whole),
+        "loss": (
+            lambda: oracle.loss(zetas, omegas[:n], progress=False),
+            n,
+            whole + recourse,
+        ),
+        "loss_gradient": (
+            lambda: oracle.loss_gradient(zetas, omegas[:n], progress=False),
+            n,
+            whole + recourse,
+        ),
+        "cost": (
+            lambda: oracle.cost(decisions, omegas, progress=False),
+            len(omegas),
+            recourse,
+        ),
+    }
+    for name, (call, cases, piqp_seconds) in calls.items():
+        before = oracle.stats.solves
+        seconds = min(cpu(call)[0] for _ in range(3)) / cases
+        row(
+            *(name, cases, f"{1e3 * seconds:.2f}", f"{1e3 * piqp_seconds:.2f}"),
+            *(f"{seconds / piqp_seconds:.1f}", (oracle.stats.solves - before) // 3),
+        )
+
+
+def _piqp_seconds(call):
+    """Return the mean CPU seconds of PIQP, setup included, a program in a call."""
+    spent = []
+    original = KktSolver._run_piqp
+
+    def timed(*arguments):
+        seconds, answer = cpu(original, *arguments)
+        spent.append(seconds)
+        return answer
+
+    KktSolver._run_piqp = staticmethod(timed)
+    try:
+        call()
+    finally:
+        KktSolver._run_piqp = staticmethod(original)
+    return statistics.mean(spent)
+
+
 PARTS = {
     "appsi": against_appsi,
     "shares": shares,
@@ -401,6 +466,7 @@ PARTS = {
     "batches": batches,
     "compiling": compiling,
     "workers": workers,
+    "quadratic": quadratic,
 }
 NEED_FOLDER = ("recourse", "batches")
 

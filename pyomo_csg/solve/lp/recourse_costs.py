@@ -67,7 +67,7 @@ class RecourseSolver:
         )
         self._rescaled = RescaledSolver(self.layout, context)
         self._has_integers = compiled.integer_recourse
-        self.caches = not self._has_integers and compiled.has_certain_recourse
+        self.caches = not self._has_integers and compiled.has_certain_linear_recourse
         checker = self._rescaled.checker
         self._cache = BasisCache(self.layout, checker, known, context.stats)
 
