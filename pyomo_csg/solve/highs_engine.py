@@ -36,8 +36,8 @@ from pyomo_csg.solve.lp.basis_cache import Basis
 from pyomo_csg.solve.lp.linear_solver import LinearSolved, LinearSolver
 from pyomo_csg.solve.lp.recourse_blocks import new_recourse_solver
 from pyomo_csg.solve.mip.integer_solver import IntegerSolver
+from pyomo_csg.solve.qp.quadratic_recourse import QuadraticRecourse
 from pyomo_csg.solve.qp.quadratic_solver import (
-    QuadraticRecourse,
     QuadraticSolver,
 )
 

@@ -115,7 +115,7 @@ class FirstStageTree:
     ):
         self._layout, self._relaxation = layout, relaxation
         self._rounder, self._gap = rounder, gap
-        self._checked_at_once = max(1, _MAX_ENTRIES // len(layout.index))
+        self._checked_at_once = max(1, _MAX_ENTRIES // max(1, len(layout.index)))
         self.integers = np.flatnonzero(layout.compiled.first.integer)
 
     def solve_roots(
@@ -136,7 +136,7 @@ class FirstStageTree:
             if i not in troubles:
                 lower = arrays.column_lower[self.integers]
                 upper = arrays.column_upper[self.integers]
-                found = (duals[0][i], duals[1][i]), float(bounds[i]), x[i], bases[i]
+                found = (duals[0][i], duals[1][i]), float(bounds[i]), x[i], bases.get(i)
                 nodes[i] = Node(lower, upper, *found)
         return nodes, troubles
 
