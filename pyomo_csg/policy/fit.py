@@ -274,8 +274,8 @@ def plan(
     >>> import pyomo_csg as csg
     >>> from models import newsvendor
     >>> found = csg.plan(newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2)
-    >>> found.folds, found.scored_rows, found.has_gradient
-    (5, 60, True)
+    >>> found.scenarios, found.has_gradient
+    (2, True)
     """
     settings = validate_fit_arguments(
         scenarios,
