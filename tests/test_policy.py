@@ -28,6 +28,7 @@ from pyomo_csg.learn.networks.task_nets import (
 )
 from pyomo_csg.learn.networks.torch_generator import generator_from_network
 from pyomo_csg.policy.policy import Policy
+from pyomo_csg.report.policy_verdict import NOT_COMPARED
 from tests.solve.test_faults import no_complete_recourse
 from tests.solving import solve, transform
 
@@ -447,6 +448,7 @@ def test_a_report_makes_do_with_what_there_is():
     lines = [" ".join(line.split()) for line in policy.report().splitlines()]
     assert lines == [
         "Policy for 'newsvendor'",
+        NOT_COMPARED,
         "method static",
         "scenarios 5 of 1 numbers each",
     ]

@@ -25,6 +25,7 @@ from pyomo_csg.cli.user_files import (
     read_table,
     write_table,
 )
+from pyomo_csg.decisions.number_formats import round_like, two_digits
 from pyomo_csg.errors import DataError, ModelError, ProblemsError, SolveError, shortlist
 from pyomo_csg.interop.smps import ENDINGS, SmpsProblem, is_smps_file, read_smps
 from pyomo_csg.learn.tables.columns import ENCODINGS
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from pyomo_csg.policy.policy import Policy
 
 _NUMBERS = "give numbers, as the policy was fitted to"
-_PROFITS = "the model is maximized; costs are negative profits\n"
 _DEMO_SETTINGS = ("--set", "folds=3", "--set", "starts=2")  # for a fast demo
 _ZERO = 1e-9  # decisions up to this size are not printed; solvers return such residues
 
@@ -246,7 +246,7 @@ def decide(args: Namespace) -> int:
 
 @_text_column_remedy(_NUMBERS)
 def evaluate(args: Namespace) -> int:
-    """Print mean costs on pairs, and write all costs if there is a path."""
+    """Print the verdict and mean costs on rows, and write all if there is a path."""
     from pyomo_csg.evaluation.comparison import compare
 
     read = (one for path in args.policies for one in _policy_files(args, path))
@@ -256,10 +256,9 @@ def evaluate(args: Namespace) -> int:
     comparison = compare(
         policies, read_table(args.data), history, progress=_shows_progress(args)
     )
-    maximize = next(iter(policies.values())).two_stage.sense < 0
-    print(_format_comparison(comparison, maximize))
+    print(_format_comparison(comparison))
     if args.out is not None:
-        write_table(args.out, comparison.costs)
+        write_table(args.out, comparison.values)
         _print_written(args.out)
     return 0
 
@@ -321,25 +320,35 @@ def _shows_progress(args: Namespace) -> bool:
     return sys.stderr.isatty() and not args.quiet
 
 
-def _format_comparison(comparison: Comparison, maximize: bool) -> str:
-    """Return the table of a comparison as text."""
+def _format_comparison(comparison: Comparison) -> str:
+    """Return the verdict and the table of a comparison as text."""
     table = comparison.table()
+    sign, words = 1.0, ("cost", "costs (lower is better)")
+    if comparison.maximized:
+        sign, words = -1.0, ("profit", "profits (higher is better)")
     first = table.index[0]
+    rows = [*table.itertuples()]
     shown = pd.DataFrame(
         {
-            "mean cost": table["mean"].map("{:.6g}".format),
-            "+-": table["standard_error"].map("{:.2g}".format),
-            "difference": table["difference"].map("{:.6g}".format),
-            "+- ": table["difference_error"].map("{:.2g}".format),
+            f"mean {words[0]}": [
+                round_like(sign * row.mean, row.standard_error) for row in rows
+            ],
+            "+-": [two_digits(row.standard_error) for row in rows],
+            "difference": [
+                round_like(sign * row.difference, row.difference_error) for row in rows
+            ],
+            "+- ": [two_digits(row.difference_error) for row in rows],
             "first is better": table["first_better"].map("{:.0%}".format),
-        }
+        },
+        index=table.index,
     )
     shown.iloc[0, 2:] = ""
     if table["unsolved"].any():
         shown["unsolved"] = table["unsolved"]
     return (
-        f"{len(comparison.costs)} pairs; costs (lower is better) with standard errors\n"
-        f"{_PROFITS * maximize}difference: from '{first}', pair by pair\n\n"
+        f"{comparison.verdict()}\n\n"
+        f"{len(comparison.costs)} rows; {words[1]} with standard errors\n"
+        f"difference: from '{first}', row by row\n\n"
         f"{shown.to_string()}"
     )
 

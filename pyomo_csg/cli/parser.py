@@ -101,10 +101,11 @@ _EVALUATE = f"""\
 compare the costs of policies' decisions on pairs that they were not fitted to
 
 {_EXECUTES}
-Two baselines are added: the expected-value decision, on a random forest's forecast of the
-mean outcome, and the context-free decision, the same for all contexts, on past outcomes.
-They are fitted to --history; without it by five-fold cross-validation on the table.
-Differences are paired and have standard errors.
+Two simple alternatives are added: deciding on a random forest's forecast of the mean
+outcome, and one decision for all contexts, on past outcomes. They learn from the history
+that the first policy keeps, or from --history; without either by five-fold
+cross-validation on the table. Differences are paired and have standard errors. Profits of
+a maximized model are shown as profits.
 
 examples:
   pyomo-csg evaluate policy.csg heldout.csv
@@ -364,8 +365,13 @@ def _add_decide(parser: Any) -> None:
 def _add_evaluate(parser: Any) -> None:
     parser.add_argument("policies", nargs="+", metavar="policy")
     parser.add_argument("data", help="a table of pairs")
-    parser.add_argument("--history", help="pairs that the baselines are fitted to")
-    parser.add_argument("--out", help="a table of the costs of each pair")
+    parser.add_argument(
+        "--history",
+        help="rows that the alternatives learn from, instead of the first policy's own",
+    )
+    parser.add_argument(
+        "--out", help="a table of the costs, or the profits, of each row"
+    )
 
 
 def _add_report(parser: Any) -> None:

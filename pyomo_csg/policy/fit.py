@@ -22,9 +22,11 @@ from pyomo_csg.learn.config import (
 from pyomo_csg.learn.fingerprints import fit_identity
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
 from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
+from pyomo_csg.learn.lineage import lineage_entry
 from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.learn.progress import Callback, TrainingLog
 from pyomo_csg.learn.selection.plan import Plan, make_plan, measure_programs
+from pyomo_csg.learn.selection.scoring import standard_error
 from pyomo_csg.learn.tables.history import History, read_history
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import reproducible_torch
@@ -204,6 +206,9 @@ def fit(
             history.context_names,
             _largest_distance(history, found.generator),
             history.preprocessing,
+            history,
+            found.scored_costs,
+            (lineage_entry("fit", history, history),),
         )
         return Policy(
             model,
@@ -330,6 +335,8 @@ def _summarize(
             if name not in ("settings", "versions")
         },
     }
+    if found.scored_costs is not None:
+        summary["cost_error"] = float(standard_error(found.scored_costs, ddof=1))
     if unsolved := sum(entry.get("missing", 0) for entry in log.entries):
         summary["unsolved"] = unsolved
     if log.stopped_in is not None:

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from pyomo_csg.decisions.decider import Decider, LearnedDecider
+from pyomo_csg.notebook import card
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from pyomo_csg.baselines import Baseline
+    from pyomo_csg.decisions.verdict import Verdict
     from pyomo_csg.guarantees import Certificate
     from pyomo_csg.learn.selection.plan import Plan
 
@@ -67,38 +70,72 @@ class Policy(LearnedDecider):
 
         return Plan.restore(summary)
 
+    def verdict(self, data: Any = None) -> Verdict | None:
+        """Return what the decisions cost or earn beside the nearest simple alternative.
+
+        Reports, certificates and ``csg.evaluate({"this policy": policy,
+        **policy.baselines()}, data)`` state the same numbers on the same rows.
+
+        Parameters
+        ----------
+        data : (contexts, outcomes) or DataFrame, optional
+            Pairs that the policy was not fitted to. Without them the verdict is by the
+            held-out rows of the fit, or None if the fit compared nothing.
+        """
+        from pyomo_csg.report.policy_verdict import policy_verdict
+
+        return policy_verdict(self, data)
+
+    def baselines(self) -> dict[str, Baseline]:
+        """Return the simple alternatives, which learn from the policy's own history.
+
+        One decides on a random forest's forecast of the mean outcome, the other makes one
+        decision for all contexts. A DataError is raised if the policy does not keep its
+        history.
+        """
+        from pyomo_csg.evaluation.comparison import default_baselines
+
+        return default_baselines(self)
+
     def report(
         self, path: str | os.PathLike[str] | None = None, data: Any = None
     ) -> str:
-        """Return the fit summary: candidates, losses, confidence and settings.
+        """Return the verdict and the fit summary: candidates, losses and settings.
 
         Parameters
         ----------
         path : str or path, optional
-            Also write a page to this file: self-contained HTML with training curves,
-            scenarios and decisions for some contexts, solver times and the settings.
+            Also write a page to this file: self-contained HTML with the verdict, scenarios
+            and decisions for some contexts, and the details of the fit.
         data : (contexts, outcomes) or DataFrame, optional
-            Held-out pairs, as in :func:`pyomo_csg.fit`. The page then shows some of their
-            contexts, the outcomes of similar contexts, and the costs of decisions beside
-            the expected-value and the context-free decision.
+            Held-out pairs, as in :func:`pyomo_csg.fit`. The verdict is then on these, and
+            the page shows some of their contexts, the outcomes of similar contexts, and the
+            costs of decisions beside those of simple alternatives.
         """
         from pyomo_csg.report.fit_summary import fit_summary
 
         if path is not None:
             from pyomo_csg.report.page import write_page
 
-            write_page(path, self, data)
-        return fit_summary(self)
+            return fit_summary(self, write_page(path, self, data))
+        return fit_summary(self, None if data is None else self.verdict(data))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, history: bool = True) -> None:
         """Write the policy, without the model, to a file for :func:`pyomo_csg.load`.
 
         The file holds numbers and text only (safetensors and JSON). It is written
         completely or not at all. A long training log is thinned out.
+
+        Parameters
+        ----------
+        path : str or path
+        history : bool
+            Whether to store the pairs that the policy learned from, as numbers, up to
+            64 MB. Reports, updates and monitoring use them; deciding does not.
         """
         from pyomo_csg.policy.policy_file import save
 
-        save(path, self)
+        save(path, self, history)
 
     def plot_scenarios(self, x: Any, data: Any = None, ax: Axes | None = None) -> Axes:
         """Plot the scenarios of a context, and return the matplotlib axes.
@@ -163,6 +200,14 @@ class Policy(LearnedDecider):
             f"<Policy for '{self.two_stage.model.name}': {count}scenarios of "
             f"{numbers} numbers, by '{self.method}'>"
         )
+
+    def _repr_html_(self) -> str:
+        from pyomo_csg.report.fit_summary import fit_facts
+        from pyomo_csg.report.policy_verdict import fit_verdict, verdict_sentences
+
+        title = f"Policy for '{self.two_stage.model.name}'"
+        facts = [["", ""], *map(list, fit_facts(self))]
+        return card(title, verdict_sentences(fit_verdict(self)), facts)
 
     def __reduce__(self) -> Any:
         content = cloudpickle.dumps((self.two_stage.model, self.learned))

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyomo_csg.decisions.decider import LearnedDecider
+from pyomo_csg.decisions.verdict import Verdict
+from pyomo_csg.learn.lineage import describe_lineage
+from pyomo_csg.report.policy_verdict import fit_verdict, verdict_sentences
 
 _ERROR = "standard error of the difference"
 _NOT_IN_MMD = {  # settings that method='mmd' does not use
@@ -24,11 +27,13 @@ _NOT_IN_MMD = {  # settings that method='mmd' does not use
 }
 
 
-def fit_summary(policy: LearnedDecider) -> str:
-    """Return the text of :meth:`pyomo_csg.Policy.report`."""
+def fit_summary(policy: LearnedDecider, verdict: Verdict | None = None) -> str:
+    """Return the text of :meth:`pyomo_csg.Policy.report`, the verdict first."""
     summary = policy.learned.summary
+    verdict = verdict or fit_verdict(policy)
     lines = [
         f"Policy for '{policy.two_stage.model.name}'",
+        *verdict_sentences(verdict),
         _line("method", policy.method),
         _line("scenarios", _scenario_count(policy)),
     ]
@@ -45,7 +50,27 @@ def fit_summary(policy: LearnedDecider) -> str:
     lines += _setting_lines(policy)
     if "seed" in summary:
         lines.append(_line("seed", summary["seed"]))
+    made = describe_lineage(policy.learned.lineage)
+    lines += [
+        _line(*pair) for pair in zip(["made", *[""] * len(made)], made, strict=False)
+    ]
     return "\n".join([*lines, *map(str, summary.get("notes", ()))])
+
+
+def fit_facts(policy: LearnedDecider) -> list[tuple[str, str]]:
+    """Return the few facts that a notebook shows, by their names."""
+    summary = policy.learned.summary
+    facts = [
+        ("decides", f"{len(policy.two_stage.first_stage_variables)} numbers"),
+        ("scenarios", _scenario_count(policy)),
+        ("method", " ".join(map(str, (policy.method, summary.get("chosen", ""))))),
+    ]
+    if "pairs" in summary:
+        facts.append(("learned from", f"{summary['pairs']} rows"))
+    return [
+        *facts,
+        *(("made", line) for line in describe_lineage(policy.learned.lineage)),
+    ]
 
 
 def _column_lines(policy: LearnedDecider) -> list[str]:

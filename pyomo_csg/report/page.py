@@ -18,7 +18,9 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.decisions.decider import LearnedDecider
-from pyomo_csg.evaluation.comparison import compare, read_pairs
+from pyomo_csg.decisions.number_formats import with_error
+from pyomo_csg.decisions.verdict import POLICY, Verdict
+from pyomo_csg.evaluation.comparison import Comparison, compare, read_pairs
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.report.fit_summary import fit_summary
@@ -27,6 +29,7 @@ from pyomo_csg.report.policy_plots import (
     example_contexts,
     training_curves,
 )
+from pyomo_csg.report.policy_verdict import fit_verdict, verdict_sentences
 from pyomo_csg.storage import write_user_file
 
 _SCRIPTS = ("charts.js", "panels.js", "page.js")
@@ -34,22 +37,35 @@ _MAX_NUMBERS, _MAX_VARIABLES = 12, 20  # shown of each kind
 _TIMED = 20  # decisions
 _CURVE_POINTS = 200
 _CLEAR_LEAD = 0.8  # probability; below it the candidates count as equal
-_POLICY = "this policy"
 
 
 def write_page(
     path: str | os.PathLike[str], policy: LearnedDecider, data: Any = None
-) -> None:
-    """Write the page of :meth:`pyomo_csg.Policy.report` to a file, whole or not at all."""
-    write_user_file(path, render_page(policy, data).encode())
+) -> Verdict | None:
+    """Write the page of :meth:`pyomo_csg.Policy.report` to a file; return its verdict.
+
+    The file is written completely or not at all.
+    """
+    comparison = _compare(policy, data)
+    write_user_file(path, render_page(policy, data, comparison).encode())
+    return None if comparison is None else comparison.verdict()
 
 
-def render_page(policy: LearnedDecider, data: Any = None) -> str:
+def _compare(policy: LearnedDecider, data: Any) -> Comparison | None:
+    return None if data is None else compare({POLICY: policy}, data)
+
+
+def render_page(
+    policy: LearnedDecider, data: Any = None, comparison: Comparison | None = None
+) -> str:
     """Return the page as HTML."""
-    content = json.dumps(page_content(policy, data), allow_nan=False)
+    comparison = comparison or _compare(policy, data)
+    found = page_content(policy, data, comparison)
+    content = json.dumps(found, allow_nan=False)
+    verdict = None if comparison is None else comparison.verdict()
     return Template(_read_asset("page.html")).substitute(
         name=html.escape(policy.two_stage.model.name),
-        words=html.escape(fit_summary(policy)),
+        words=html.escape(fit_summary(policy, verdict)),
         stages=html.escape(str(policy.two_stage)),
         style=_read_asset("page.css"),
         script="\n".join(map(_read_asset, _SCRIPTS)),
@@ -61,19 +77,24 @@ def _read_asset(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
-def page_content(policy: LearnedDecider, data: Any = None) -> dict[str, Any]:
+def page_content(
+    policy: LearnedDecider, data: Any = None, comparison: Comparison | None = None
+) -> dict[str, Any]:
     """Return the data and texts that the page's script shows, in JSON's types."""
     with _each_warning_once(policy):
         pairs = None if data is None else read_pairs(policy, data)
         examples = example_contexts(policy, pairs)
-        # Costs come first: their one warning covers all pairs.
-        costs = None if data is None else _costs(policy, data)
+        comparison = comparison or _compare(policy, data)
+        verdict = fit_verdict(policy) if comparison is None else comparison.verdict()
+        costs = None if comparison is None else _costs(comparison)
         summary = policy.learned.summary
         return _to_json(
             {
                 "model": policy.two_stage.model.name,
                 "sense": str(policy.two_stage.sense),
                 "lead": _lead(policy),
+                "verdict": verdict_sentences(verdict),
+                "beats": verdict is not None and verdict.beats,
                 "facts": _facts(policy),
                 "selection": {
                     "chosen": summary.get("chosen"),
@@ -243,16 +264,29 @@ def _verdict(summary: dict[str, Any]) -> str:
     return text
 
 
-def _costs(policy: LearnedDecider, data: Any) -> dict[str, Any]:
-    """Return the costs on the pairs, as curves and as a table."""
-    compared = compare({_POLICY: policy}, data)
-    costs = compared.costs.fillna(compared.costs.max(axis=None))
+def _costs(compared: Comparison) -> dict[str, Any]:
+    """Return the costs, or the profits, on the pairs, as curves and as a table."""
+    sign = -1.0 if compared.maximized else 1.0
+    costs = sign * compared.costs.fillna(compared.costs.max(axis=None)) + 0.0
     shares = np.linspace(0, 1, min(len(costs), _CURVE_POINTS))
+    table = compared.table()
+    table[["mean", "difference"]] *= sign
     return {
         "pairs": len(costs),
+        "word": "profit" if compared.maximized else "cost",
         "shares": shares,
         "curves": {name: np.quantile(costs[name], shares) for name in costs},
-        "table": compared.table().rename_axis("name").reset_index().to_dict("records"),
+        "table": [
+            {
+                "name": row.Index,
+                "mean": row.mean,
+                "unsolved": row.unsolved,
+                "first_better": row.first_better,
+                "own": with_error(row.mean, row.standard_error),
+                "apart": with_error(row.difference, row.difference_error),
+            }
+            for row in table.itertuples()
+        ],
     }
 
 
@@ -310,10 +344,10 @@ def _missing_parts(policy: LearnedDecider, pairs: History | None) -> list[str]:
     notes = []
     if pairs is None:
         notes.append(
-            "No pairs were given, and a policy stores none. With policy.report(path, "
-            "data=pairs) this page also shows contexts of those pairs, the outcomes "
-            "after similar contexts, and costs beside the expected-value and the "
-            "context-free decision. Give pairs that the policy was not fitted to."
+            "No held-out rows were given. With policy.report(path, data=rows) this page "
+            "also shows contexts of those rows, the outcomes after similar contexts, and "
+            "costs beside those of simple alternatives. Give rows that the policy was not "
+            "fitted to."
         )
     predictions = policy.learned.summary.get("loss_net", {}).get("true")
     if policy.method in ("static", "dynamic") and not predictions:

@@ -126,6 +126,9 @@ class Oracle:
         self._batch = Batch(recipe, executor, workers)
         self._last = threading.local()
 
+    def __repr__(self) -> str:
+        return f"<Oracle for '{self.two_stage.model.name}', by '{self._settings[0]}'>"
+
     def __reduce__(self) -> Any:
         solver, _, workers, options = self._settings
         model = cloudpickle.dumps(self.two_stage.model)

@@ -212,6 +212,11 @@ class Scoreboard:
         names = [one.name for one in self.candidates]
         return self._costs[names.index(name)] if name in names else np.full(1, np.nan)
 
+    def observed_costs(self, name: str) -> np.ndarray | None:
+        """Return a candidate's costs on the observed outcomes of rows; None if not scored by them."""
+        scored = any(one.name == name for one in self.candidates)
+        return self.costs(name) if scored and self.samplers is None else None
+
     def _evaluate(self, candidate: Candidate, stage: str) -> np.ndarray:
         costs = []
         with self._task.log.stage(stage, len(self._rows), "fold") as bar:

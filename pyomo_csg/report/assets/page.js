@@ -9,15 +9,13 @@ function head() {
   const cards = [[String(content.contexts[0].scenarios.length), "scenarios for a context"]];
   if (content.selection.chosen) cards.push([content.selection.chosen, "chosen"]);
   cards.push([`${shown(middle(content.milliseconds))} ms`, "for a decision"]);
-  if (content.costs) {
-    const [ours, mean] = content.costs.table;
-    const word = mean.difference < 0 ? "more" : "less";
-    cards.push([shown(ours.mean), "mean cost"], [shown(Math.abs(mean.difference)), `${word} than the expected-value decision`]);
-  }
+  byId("verdict").replaceChildren(...content.verdict.map((sentence) => html("p", {}, withSigns(sentence))));
+  byId("verdict").classList.toggle("doubt", !content.beats);
   byId("cards").replaceChildren(...cards.map(([big, small]) => html("li", {}, html("b", {}, big), html("span", {}, small))));
   byId("absent").replaceChildren(...content.absent.map((note) => html("p", { class: "note" }, note)));
 }
 
+const withSigns = (text) => text.replaceAll("+-", "±");
 const middle = (sorted) => sorted[Math.floor(sorted.length / 2)];
 
 function show(index) {
@@ -57,20 +55,18 @@ function picker() {
 function costs() {
   const found = content.costs;
   if (!found) return void (byId("costs").hidden = true);
-  const sign = content.sense === "maximize" ? " A profit is a negative cost." : "";
-  const cheaper = found.table.filter((row) => row.difference + 2 * row.difference_error < 0).map((row) => `“${row.name}”`);
-  const dearer = cheaper.length ? ` Here ${cheaper.join(" and ")} costs less than this policy: do not rely on this policy yet.` : "";
+  byId("costs-title").textContent = found.word === "profit" ? "Profits of decisions" : "Costs of decisions";
   byId("costs-words").textContent =
-    `Costs on the ${found.pairs} pairs that were given. On training pairs they would be too optimistic. The two baselines are fitted by five-fold cross-validation on these pairs.${sign}${dearer}`;
+    `On the ${found.pairs} rows that were given, which the policy was not fitted to. The alternatives learn from the same history as the policy.`;
   drawCosts(byId("cdf"), found, STYLES);
   byId("cdf").after(html("p", { class: "legend" }, ...found.table.map((row, i) => html("span", { class: `key ${STYLES[i]}` }, row.name))));
   const failed = found.table.some((row) => row.unsolved);
   const rows = found.table.map((row, i) => [
-    row.name, `${shown(row.mean)} ± ${shown(row.standard_error, 2)}`,
-    i ? `${shown(row.difference)} ± ${shown(row.difference_error, 2)}` : "",
+    row.name, withSigns(row.own),
+    i ? withSigns(row.apart) : "",
     i ? `${Math.round(100 * row.first_better)} %` : "", ...(failed ? [String(row.unsolved)] : []),
   ]);
-  const heads = ["decision", "mean cost ± standard error", "more than this policy", "this policy is better", ...(failed ? ["unsolved"] : [])];
+  const heads = ["decision", `mean ${found.word} ± standard error`, "more than this policy", "this policy is better", ...(failed ? ["unsolved"] : [])];
   byId("cost-table").append(table([heads, ...rows], found.table[0].name));
 }
 

@@ -125,7 +125,7 @@ function drawTraining(place, stage) {
 function drawCosts(place, costs, styles) {
   const range = roomy(Object.values(costs.curves).flat(), 0.02);
   draw(place, "Distribution of costs on the pairs", (width) => Math.min(360, 180 + width / 4), (canvas, width, height) => {
-    const [X, Y] = axes(canvas, width, height, range, [0, 1], "cost", "share of pairs");
+    const [X, Y] = axes(canvas, width, height, range, [0, 1], costs.word, "share of rows");
     Object.entries(costs.curves).forEach(([name, curve], i) => {
       canvas.append(svg("path", { class: `curve ${styles[i]}`, d: path(curve, costs.shares, X, Y) }, svg("title", {}, name)));
     });
