@@ -28,6 +28,7 @@ from pyomo_csg.cli.user_files import (
 from pyomo_csg.decisions.number_formats import round_like, two_digits
 from pyomo_csg.errors import DataError, ModelError, ProblemsError, SolveError, shortlist
 from pyomo_csg.interop.smps import ENDINGS, SmpsProblem, is_smps_file, read_smps
+from pyomo_csg.learn.lineage import describe_lineage
 from pyomo_csg.learn.tables.columns import ENCODINGS
 from pyomo_csg.learn.tables.history import read_history
 from pyomo_csg.solve import Oracle
@@ -274,6 +275,21 @@ def report(args: Namespace) -> int:
     return 0
 
 
+@_text_column_remedy(_NUMBERS)
+def update(args: Namespace) -> int:
+    """Let a policy learn from a table of new rows, save it, and print what it gained."""
+    check_output_path(args.out, args.data, args.model)
+    old = _load_policy(args, args.policy)
+    new = old.update(
+        read_table(args.data), window=args.window, half_life=args.half_life
+    )
+    new.save(args.out)
+    print(new.compare(old))
+    print(*describe_lineage(new.lineage), sep="\n")
+    print(f"Written to '{args.out}'")
+    return 0
+
+
 COMMANDS = {
     "check": check,
     "decide": decide,
@@ -281,6 +297,7 @@ COMMANDS = {
     "fit": fit,
     "report": report,
     "solve": solve,
+    "update": update,
 }
 
 

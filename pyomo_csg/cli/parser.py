@@ -29,6 +29,7 @@ examples:
   pyomo-csg decide policy.csg contexts.csv --out decisions.csv
   pyomo-csg evaluate policy.csg heldout.csv
   pyomo-csg report policy.csg heldout.csv --out report.html
+  pyomo-csg update policy.csg new.csv --out policy2.csg
 
 commands:
 {{commands}}
@@ -122,6 +123,20 @@ examples:
   pyomo-csg report policy.csg heldout.csv --out report.html
   pyomo-csg report policy.csg
 """
+_UPDATE = f"""\
+let a policy learn from new rows, without a fit from nothing
+
+{_EXECUTES}
+The rows came after those of the policy's history. A trial that has not seen the newest of
+them is compared with the old policy there; if it is clearly worse, the new file keeps the
+old scenarios and says so.
+{_TABLES}
+
+examples:
+  pyomo-csg update policy.csg new.csv --out policy2.csg
+  pyomo-csg update policy.csg new.csv --window 365 --out policy.csg
+  pyomo-csg update policy.csg new.csv --half-life 90 --out policy.csg
+"""
 _DEMO = """\
 a tour in under a minute: fit, evaluate and report a policy for a newsvendor
 
@@ -189,6 +204,7 @@ def _parsers() -> dict[str, argparse.ArgumentParser]:
     _add_decide(add("decide", _DECIDE, *shared))
     _add_evaluate(add("evaluate", _EVALUATE, *shared))
     _add_report(add("report", _REPORT, *shared))
+    _add_update(add("update", _UPDATE, *shared))
     demo = add("demo", _DEMO)
     demo.add_argument("--folder", default="csg-demo", help="new folder (%(default)s)")
     return found
@@ -378,6 +394,23 @@ def _add_report(parser: Any) -> None:
     parser.add_argument("policy")
     parser.add_argument("data", nargs="?", help="a table of pairs")
     parser.add_argument("--out", help="the page (the policy's path, ending in .html)")
+
+
+def _add_update(parser: Any) -> None:
+    parser.add_argument("policy")
+    parser.add_argument("data", metavar="rows", help="a table of new rows")
+    parser.add_argument(
+        "--out", required=True, help="the new policy's file; may be the old one's"
+    )
+    parser.add_argument(
+        "--window", type=int, metavar="ROWS", help="learn from the newest rows only"
+    )
+    parser.add_argument(
+        "--half-life",
+        type=float,
+        metavar="ROWS",
+        help="forget rows by their age: of those that are so old, half are kept",
+    )
 
 
 def _whole_or_auto(text: str) -> int | str:

@@ -57,6 +57,8 @@ class Verdict:
         Which rows these are.
     notes : tuple of str
         What a reader must know to trust the numbers.
+    advises : bool
+        Whether to say what to do if the policy does not win.
 
     Examples
     --------
@@ -73,6 +75,7 @@ class Verdict:
     name: str = POLICY
     where: str = HELD_OUT
     notes: tuple[str, ...] = ()
+    advises: bool = True
 
     @property
     def nearest(self) -> Advantage | None:
@@ -114,7 +117,7 @@ class Verdict:
     def _advice(self) -> str:
         """Return what to do if the policy does not clearly beat the nearest one."""
         first = self.nearest
-        if first is None or first.is_clear:
+        if first is None or first.is_clear or not self.advises:
             return ""
         if first.is_clear_loss:
             return (

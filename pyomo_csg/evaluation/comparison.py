@@ -114,6 +114,7 @@ def make_verdict(
     maximized: bool = False,
     where: str = HELD_OUT,
     notes: Sequence[str] = (),
+    advises: bool = True,
 ) -> Verdict:
     """Return the verdict on the policy of the first column, or of the one named.
 
@@ -122,7 +123,7 @@ def make_verdict(
     costs : DataFrame
         One row per case and one column per policy; lower is better. NaN, where there is
         no decision or no recourse, counts as the worst cost of all.
-    name, maximized, where, notes
+    name, maximized, where, notes, advises
         As in :class:`Verdict`.
 
     Examples
@@ -142,24 +143,25 @@ def make_verdict(
     sign = -1.0 if maximized else 1.0
     advantages = []
     for other in filled.columns.drop(policy):
-        apart = paired_difference(filled[other].to_numpy(), mine, ddof=1)
-        error = _sample_error(apart.standard_error, len(costs))
-        advantages.append(Advantage(str(other), float(apart.mean), error))
+        apart = filled[other].to_numpy() - mine
+        mean = float(apart.mean())
+        advantages.append(Advantage(str(other), mean, _sample_error(apart)))
     return Verdict(
         len(costs),
         sign * float(mine.mean()) + 0.0,
-        _sample_error(standard_error(mine, ddof=1), len(costs)),
+        _sample_error(mine),
         tuple(sorted(advantages, key=lambda one: one.mean)),
         maximized,
         str(policy),
         where,
         (*_missing_notes(missing), *notes),
+        advises,
     )
 
 
-def _sample_error(error: Any, count: int) -> float:
-    """Return a standard error; a single row has none."""
-    return float(error) if count > 1 else math.inf
+def _sample_error(values: np.ndarray) -> float:
+    """Return the standard error of a mean; a single row has none."""
+    return float(standard_error(values, ddof=1)) if len(values) > 1 else math.inf
 
 
 def _missing_notes(missing: pd.DataFrame) -> list[str]:
@@ -359,14 +361,18 @@ def _splits(
         yield held_out.select(train), rows
 
 
-def read_pairs(policy: Decider, data: Any) -> History:
-    """Return data as arrays, or raise a DataError if they do not fit the policy."""
+def read_pairs(policy: Decider, data: Any, least: int = 2) -> History:
+    """Return at least so many rows as arrays, or raise a DataError if they do not fit."""
     check_decider("policy", policy)
     names = None if policy.context_names is None else list(policy.context_names)
     first = data[0] if isinstance(data, tuple) and data else data
     has_frame = any(isinstance(part, pd.DataFrame) for part in (data, first))
     pairs = read_history(
-        policy.two_stage, data, names if has_frame else None, policy.preprocessing
+        policy.two_stage,
+        data,
+        names if has_frame else None,
+        policy.preprocessing,
+        least=least,
     )
     read_contexts(pairs.contexts, policy.context_shape, policy.context_names)
     return pairs

@@ -7,7 +7,6 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError
@@ -21,7 +20,7 @@ from pyomo_csg.learn.config import (
 )
 from pyomo_csg.learn.fingerprints import fit_identity
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
-from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
+from pyomo_csg.learn.generators.scenario_generator import largest_distance
 from pyomo_csg.learn.lineage import lineage_entry
 from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.learn.progress import Callback, TrainingLog
@@ -204,7 +203,7 @@ def fit(
             _summarize(found, history, identity, log, seconds),
             log.table(),
             history.context_names,
-            _largest_distance(history, found.generator),
+            largest_distance(history.contexts, found.generator),
             history.preprocessing,
             history,
             found.scored_costs,
@@ -348,10 +347,3 @@ def _summarize(
         )
         summary["notes"] = [*(selection.notes or ()), note]
     return summary
-
-
-def _largest_distance(history: History, generator: ScenarioGenerator) -> float:
-    """Return the largest root mean square of a standardized context."""
-    squares = ((history.contexts - generator.center) / generator.spread) ** 2
-    axes = tuple(range(1, history.contexts.ndim))
-    return float(np.sqrt(squares.mean(axis=axes)).max())

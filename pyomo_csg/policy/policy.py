@@ -86,6 +86,15 @@ class Policy(LearnedDecider):
 
         return policy_verdict(self, data)
 
+    @property
+    def lineage(self) -> list[dict[str, Any]]:
+        """What the policy was made from: an entry for the fit, and one for each update.
+
+        Each has ``made``, ``when``, ``new_rows``, ``rows``, the fingerprints ``data`` of the
+        new rows and ``history`` of all, and the ``version`` of pyomo_csg.
+        """
+        return [dict(entry) for entry in self.learned.lineage]
+
     def baselines(self) -> dict[str, Baseline]:
         """Return the simple alternatives, which learn from the policy's own history.
 
@@ -119,6 +128,72 @@ class Policy(LearnedDecider):
 
             return fit_summary(self, write_page(path, self, data))
         return fit_summary(self, None if data is None else self.verdict(data))
+
+    def update(
+        self,
+        new_rows: Any,
+        *,
+        window: int | None = None,
+        half_life: float | None = None,
+    ) -> Policy:
+        """Return a policy that has also learned from new rows, for a fraction of a fit.
+
+        Distributions are estimated anew; atoms and networks go on from their old values. A
+        trial that has not seen the newest half of the new rows is compared with this policy
+        on them. If it is clearly worse, the new policy keeps the old scenarios, and its
+        report says so.
+
+        Parameters
+        ----------
+        new_rows : (contexts, outcomes) or DataFrame
+            Rows that came after those of the history, the oldest first, as in
+            :func:`pyomo_csg.fit`.
+        window : int, optional
+            Learn from this many of the newest rows only. Default: all.
+        half_life : float, optional
+            Forget rows by their age, counted in rows: of those that are as old as this,
+            every second is kept, of those that are twice as old every fourth.
+
+        Returns
+        -------
+        Policy
+            Its ``lineage`` has an entry for the update; ``compare`` says what it gained.
+
+        Raises
+        ------
+        DataError
+            If the rows do not fit, or the policy does not keep its history.
+
+        Examples
+        --------
+        >>> import pyomo_csg as csg
+        >>> from models import newsvendor
+        >>> policy = csg.fit(
+        ...     newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2,
+        ...     method="mmd", progress=False,
+        ... )
+        >>> newer = policy.update(newsvendor.sample(20, seed=2), window=70)
+        >>> len(newer.learned.pairs), [entry["made"] for entry in newer.lineage]
+        (70, ['fit', 'update'])
+        """
+        from pyomo_csg.policy.refresh import updated_result
+
+        learned = updated_result(self, new_rows, window, half_life)
+        return Policy(self.two_stage.model, learned, **self._settings)
+
+    def compare(self, old: Policy, data: Any = None) -> Verdict:
+        """Return what this policy gained over an old one.
+
+        Parameters
+        ----------
+        old : Policy
+        data : (contexts, outcomes) or DataFrame, optional
+            Rows that neither has learned from. Default: the newest rows of the update that
+            made this policy from the old one, which its trial had not seen.
+        """
+        from pyomo_csg.policy.refresh import compare_policies
+
+        return compare_policies(self, old, data)
 
     def save(self, path: str | os.PathLike[str], *, history: bool = True) -> None:
         """Write the policy, without the model, to a file for :func:`pyomo_csg.load`.

@@ -40,6 +40,12 @@ def fit_summary(policy: LearnedDecider, verdict: Verdict | None = None) -> str:
     if "pairs" in summary:
         lines.append(_line("learned from", f"{summary['pairs']} pairs"))
     lines += _column_lines(policy)
+    if "update" in summary:
+        update = summary["update"]
+        rows = f"{update['new_rows']} new rows"
+        adopted = "" if update["adopted"] else ", not adopted"
+        lines.append(_line("updated", f"{rows}{adopted}"))
+        lines.append(f"    {update['verdict']}")
     if "unsolved" in summary:
         lines.append(_line("not solved", f"{summary['unsolved']} programs"))
     lines += _loss_table("K", "K", summary.get("scenarios_tried", ()), policy.count)
@@ -50,10 +56,6 @@ def fit_summary(policy: LearnedDecider, verdict: Verdict | None = None) -> str:
     lines += _setting_lines(policy)
     if "seed" in summary:
         lines.append(_line("seed", summary["seed"]))
-    made = describe_lineage(policy.learned.lineage)
-    lines += [
-        _line(*pair) for pair in zip(["made", *[""] * len(made)], made, strict=False)
-    ]
     return "\n".join([*lines, *map(str, summary.get("notes", ()))])
 
 

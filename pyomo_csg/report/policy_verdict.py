@@ -11,6 +11,7 @@ from pyomo_csg.decisions.verdict import POLICY, Advantage, Verdict
 _SAMPLE_AVERAGE = "sample average"  # the name of that candidate
 _OF_HISTORY = "held-out rows of its history"
 _SCENARIOS_FOR_ALL = "the same scenarios for all contexts"
+_BEFORE_UPDATE = "That was when it was fitted, before its updates."
 NOT_COMPARED = (
     "Not compared yet: pass rows that it was not fitted to, as policy.report(data=rows) "
     "or csg.evaluate, to see whether it beats simple alternatives."
@@ -33,8 +34,15 @@ def fit_verdict(policy: LearnedDecider) -> Verdict | None:
         advantages.append(Advantage(_SCENARIOS_FOR_ALL, saved, error))
     mean = float(chosen["loss"]) * (-1.0 if maximized else 1.0) + 0.0
     error = float(summary.get("cost_error", math.inf))
+    notes = (_BEFORE_UPDATE,) if "update" in summary else ()
     return Verdict(
-        int(count), mean, error, tuple(advantages), maximized, where=_OF_HISTORY
+        int(count),
+        mean,
+        error,
+        tuple(advantages),
+        maximized,
+        where=_OF_HISTORY,
+        notes=notes,
     )
 
 
