@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyomo_csg.evaluation.comparison import Comparison
     from pyomo_csg.policy.policy import Policy
 
+DRIFT = 3  # exit code
 _NUMBERS = "give numbers, as the policy was fitted to"
 _DEMO_SETTINGS = ("--set", "folds=3", "--set", "starts=2")  # for a fast demo
 _ZERO = 1e-9  # decisions up to this size are not printed; solvers return such residues
@@ -290,12 +291,52 @@ def update(args: Namespace) -> int:
     return 0
 
 
+@_text_column_remedy(_NUMBERS)
+def monitor(args: Namespace) -> int:
+    """Print what has changed since the fit; return 3 on drift, if asked."""
+    read = args.data, *_policy_files(args, args.policy)
+    check_output_path(args.out, *read)
+    check_output_path(args.json, *read)
+    policy = _load_policy(args, args.policy)
+    found = policy.monitor(read_table(args.data), level=args.level)
+    print(found)
+    if args.out is not None:
+        found.report(args.out)
+    if args.json is not None:
+        found.to_json(args.json)
+    return DRIFT if args.fail_on == "drift" and found.drift else 0
+
+
+def serve(args: Namespace) -> int:
+    """Serve decisions over HTTP until the process is told to stop."""
+    from pyomo_csg.serve.server import run_server
+    from pyomo_csg.serve.settings import ServeSettings
+
+    _, model = _policy_files(args, args.policy)
+    settings = ServeSettings(
+        policy=str(Path(args.policy).resolve()),
+        model=str(Path(model).resolve()),
+        host=args.host,
+        port=args.port,
+        workers=args.workers,
+        solver=args.solver,
+        options=dict(args.options),
+        first_stage=tuple(args.first_stage or ()),
+        uncertain=tuple(args.uncertain or ()),
+    )
+    print(f"Serving on http://{args.host}:{args.port}, API at /docs", file=sys.stderr)
+    run_server(settings)
+    return 0
+
+
 COMMANDS = {
     "check": check,
     "decide": decide,
     "evaluate": evaluate,
     "fit": fit,
+    "monitor": monitor,
     "report": report,
+    "serve": serve,
     "solve": solve,
     "update": update,
 }

@@ -77,7 +77,7 @@ _COMMANDS: dict[str, Command] = {
         name: _command(name)
         for name in (
             *("check", "solve", "fit", "decide", "evaluate", "report"),
-            *("update",),
+            *("update", "monitor", "serve"),
         )
     },
     "demo": _demo,

@@ -30,12 +30,14 @@ examples:
   pyomo-csg evaluate policy.csg heldout.csv
   pyomo-csg report policy.csg heldout.csv --out report.html
   pyomo-csg update policy.csg new.csv --out policy2.csg
+  pyomo-csg monitor policy.csg last_month.csv --fail-on drift
+  pyomo-csg serve policy.csg --port 8000
 
 commands:
 {{commands}}
 
 'pyomo-csg COMMAND --help' describes a command.
-exit codes: 0 success, 1 a problem was found, 2 wrong usage, 130 interrupted
+exit codes: 0 success, 1 a problem was found, 2 wrong usage, 3 drift, 130 interrupted
 """
 _CHECK = f"""\
 show the stages of a model, and every problem with it
@@ -137,6 +139,35 @@ examples:
   pyomo-csg update policy.csg new.csv --window 365 --out policy.csg
   pyomo-csg update policy.csg new.csv --half-life 90 --out policy.csg
 """
+_MONITOR = f"""\
+see whether the world is still that of the policy's history
+
+{_EXECUTES}
+Give all rows since the fit, in their order. Contexts outside the history, costs above what
+the fit promised, and alternatives that do better are tested together: a false alarm has
+probability --level at most, however often you look.
+{_TABLES}
+
+examples:
+  pyomo-csg monitor policy.csg since.csv
+  pyomo-csg monitor policy.csg since.csv --out drift.html --json drift.json
+  pyomo-csg monitor policy.csg since.csv --fail-on drift
+
+With --fail-on drift the exit code is 3 if there is an alarm.
+"""
+_SERVE = f"""\
+serve decisions over HTTP (needs pip install 'pyomo-csg[serve]')
+
+{_EXECUTES}
+POST /decide takes one row as a JSON object by column name, or a list of rows. GET /health,
+/report and /metrics (Prometheus); /docs describes the API. When the policy's file is
+replaced, the new one is loaded without dropping a request. Set PYOMO_CSG_TOKEN to require
+an API token; without one, only this machine can be served. --workers are processes.
+
+examples:
+  pyomo-csg serve policy.csg --model model.py
+  pyomo-csg serve policy.csg --port 8080 --workers 2
+"""
 _DEMO = """\
 a tour in under a minute: fit, evaluate and report a policy for a newsvendor
 
@@ -205,6 +236,8 @@ def _parsers() -> dict[str, argparse.ArgumentParser]:
     _add_evaluate(add("evaluate", _EVALUATE, *shared))
     _add_report(add("report", _REPORT, *shared))
     _add_update(add("update", _UPDATE, *shared))
+    _add_monitor(add("monitor", _MONITOR, *shared))
+    _add_serve(add("serve", _SERVE, *shared))
     demo = add("demo", _DEMO)
     demo.add_argument("--folder", default="csg-demo", help="new folder (%(default)s)")
     return found
@@ -411,6 +444,25 @@ def _add_update(parser: Any) -> None:
         metavar="ROWS",
         help="forget rows by their age: of those that are so old, half are kept",
     )
+
+
+def _add_monitor(parser: Any) -> None:
+    parser.add_argument("policy")
+    parser.add_argument("data", metavar="rows", help="a table of rows since the fit")
+    parser.add_argument("--out", help="a page to write")
+    parser.add_argument("--json", metavar="FILE", help="a JSON file to write")
+    parser.add_argument(
+        "--level", type=float, default=0.05, help="of false alarms (%(default)s)"
+    )
+    parser.add_argument(
+        "--fail-on", choices=("drift",), help="exit with 3 if there is an alarm"
+    )
+
+
+def _add_serve(parser: Any) -> None:
+    parser.add_argument("policy")
+    parser.add_argument("--host", default="127.0.0.1", help="(%(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="(%(default)s)")
 
 
 def _whole_or_auto(text: str) -> int | str:

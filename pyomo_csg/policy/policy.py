@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyomo_csg.decisions.verdict import Verdict
     from pyomo_csg.guarantees import Certificate
     from pyomo_csg.learn.selection.plan import Plan
+    from pyomo_csg.policy.monitoring import Monitoring
 
 logger = logging.getLogger(__name__)
 
@@ -180,6 +181,44 @@ class Policy(LearnedDecider):
 
         learned = updated_result(self, new_rows, window, half_life)
         return Policy(self.two_stage.model, learned, **self._settings)
+
+    def monitor(self, rows: Any, *, level: float = 0.05) -> Monitoring:
+        """Return whether the world is still that of the history.
+
+        Three things are tested: contexts outside the history's range, costs above what the
+        fit promised, and simple alternatives that do better. All tests together raise a
+        false alarm with probability ``level`` at most, however often you look: pass all rows
+        since the fit each time, in their order. ``print`` the result to read it.
+
+        Parameters
+        ----------
+        rows : (contexts, outcomes) or DataFrame
+            Rows that came after the fit, as in :func:`pyomo_csg.fit`.
+        level : float
+
+        Returns
+        -------
+        Monitoring
+            ``drift`` and ``alarms``, columns, calibration, costs; ``report(path)`` writes a
+            page and ``to_json(path)`` a JSON file.
+
+        Examples
+        --------
+        >>> import pyomo_csg as csg
+        >>> from models import newsvendor
+        >>> policy = csg.fit(
+        ...     newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2,
+        ...     method="mmd", progress=False,
+        ... )
+        >>> contexts, demands = newsvendor.sample(40, seed=2)
+        >>> policy.monitor((contexts, demands)).drift
+        False
+        >>> policy.monitor((contexts + 9, demands)).drift
+        True
+        """
+        from pyomo_csg.policy.monitoring import monitor
+
+        return monitor(self, rows, level)
 
     def compare(self, old: Policy, data: Any = None) -> Verdict:
         """Return what this policy gained over an old one.

@@ -397,3 +397,30 @@ def test_a_range_for_a_known_param_without_a_column(folder, capsys):
     with pytest.raises(SystemExit):
         main(["fit", *fitted, "--known", "stock=many", "--out", "k.csg"])
     assert "NAME=LOW:HIGH" in capsys.readouterr().err
+
+
+def test_update_learns_from_new_rows(folder, policy, capsys):
+    assert main(["update", "policy.csg", "heldout.csv", "--out", "newer.csg"]) == 0
+    output = capsys.readouterr().out
+    newer = csg.load("newer.csg", load_model("model.py"))
+    assert len(newer.learned.pairs) == len(policy.learned.pairs) + 25
+    assert str(newer.compare(policy)) in output and "Written to 'newer.csg'" in output
+    same = ["update", "policy.csg", "heldout.csv", "--out", "policy.csg"]
+    assert main([*same, "--window", "30"]) == 0
+    assert len(csg.load("policy.csg", load_model("model.py")).learned.pairs) == 30
+
+
+def test_monitor_exits_with_3_on_drift_if_asked(folder, capsys):
+    rows = pd.read_csv("heldout.csv")
+    moved = rows.assign(temperature=rows["temperature"] + 100)
+    moved.to_csv("moved.csv", index=False)
+    assert main(["monitor", "policy.csg", "heldout.csv", "--fail-on", "drift"]) == 0
+    assert "No drift on 25 rows." in capsys.readouterr().out
+    assert main(["monitor", "policy.csg", "moved.csv"]) == 0
+    files = ["--out", "drift.html", "--json", "drift.json"]
+    assert (
+        main(["monitor", "policy.csg", "moved.csv", *files, "--fail-on", "drift"]) == 3
+    )
+    assert "'temperature' is outside the history on 100%" in capsys.readouterr().out
+    assert json.loads((folder / "drift.json").read_text())["drift"] is True
+    assert "outside the history" in (folder / "drift.html").read_text()

@@ -124,9 +124,7 @@ def test_every_candidate_of_auto_can_be_updated(chosen, monkeypatch):
         return selection
 
     real = auto.compare_candidates
-    monkeypatch.setattr(
-        "pyomo_csg.learn.selection.scoring.compare_candidates", choose
-    )
+    monkeypatch.setattr("pyomo_csg.learn.selection.scoring.compare_candidates", choose)
     data = cep1.sample(60, 1)
     policy = fit(data, cep1.build(), scenarios=3)
     assert policy.learned.summary["chosen"] == chosen
