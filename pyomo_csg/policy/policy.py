@@ -211,8 +211,8 @@ class Policy(LearnedDecider):
         ...     method="mmd", progress=False,
         ... )
         >>> contexts, demands = newsvendor.sample(40, seed=2)
-        >>> policy.monitor((contexts, demands)).drift
-        False
+        >>> policy.monitor((contexts, demands)).columns[0].since is None
+        True
         >>> policy.monitor((contexts + 9, demands)).drift
         True
         """

@@ -86,7 +86,7 @@ def rows_to_keep(
     >>> rows_to_keep(10, window=4)
     array([6, 7, 8, 9])
     >>> rows_to_keep(10, half_life=2)
-    array([0, 3, 5, 6, 8, 9])
+    array([3, 7, 8, 9])
     """
     age = np.arange(count)[::-1]
     kept = np.ones(count, dtype=bool) if window is None else age < window

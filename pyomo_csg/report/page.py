@@ -22,6 +22,7 @@ from pyomo_csg.decisions.number_formats import with_error
 from pyomo_csg.decisions.verdict import POLICY, Verdict
 from pyomo_csg.evaluation.comparison import Comparison, compare, read_pairs
 from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.lineage import describe_lineage
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.report.fit_summary import fit_summary
 from pyomo_csg.report.policy_plots import (
@@ -30,10 +31,11 @@ from pyomo_csg.report.policy_plots import (
     training_curves,
 )
 from pyomo_csg.report.policy_verdict import fit_verdict, verdict_sentences
+from pyomo_csg.report.shapes import LIST, group_by_shape
 from pyomo_csg.storage import write_user_file
 
-_SCRIPTS = ("charts.js", "panels.js", "page.js")
-_MAX_NUMBERS, _MAX_VARIABLES = 12, 20  # shown of each kind
+_SCRIPTS = ("charts.js", "shapes.js", "panels.js", "page.js")
+_MAX_VARIABLES = 5000  # on the page, for each context; a note says if there are more
 _TIMED = 20  # decisions
 _CURVE_POINTS = 200
 _CLEAR_LEAD = 0.8  # probability; below it the candidates count as equal
@@ -148,21 +150,25 @@ def _decisions(
         for x, row in zip(contexts, known, strict=True)
     ]
     vectors = np.stack([decision.vector for decision in decisions])
-    variables = _largest_variables(vectors)
+    shown = _shown_variables(vectors)
+    names = [decisions[0].names[v] for v in shown]
     numbers = [p.name for p in policy.two_stage.uncertain_params]
+    variables = [policy.two_stage.first_stage_variables[v] for v in shown]
     return {
-        "numbers": numbers[:_MAX_NUMBERS],
-        "allNumbers": len(numbers),
+        "numbers": numbers,
+        "numberGroups": group_by_shape(numbers),
         "ranges": _ranges(scenarios, examples),
-        "variables": [decisions[0].names[v] for v in variables],
+        "variables": names,
+        "variableGroups": _groups_by_interest(names, vectors[:, shown]),
         "allVariables": vectors.shape[1],
+        "binary": [one.is_binary() for one in variables],
         "contexts": [
             {
                 "name": one.name,
-                "scenarios": scenarios[i][:, :_MAX_NUMBERS],
+                "scenarios": scenarios[i],
                 "weights": weights[i],
-                "near": None if one.near is None else one.near[:, :_MAX_NUMBERS],
-                "decision": vectors[i][variables],
+                "near": one.near,
+                "decision": vectors[i][shown],
                 "value": decisions[i].value,
             }
             for i, one in enumerate(examples)
@@ -173,10 +179,24 @@ def _decisions(
     }
 
 
-def _largest_variables(vectors: np.ndarray) -> np.ndarray:
-    """Return the columns with the largest values, in the model's order."""
-    sizes = np.abs(np.nan_to_num(vectors)).max(axis=0)
-    return np.sort(np.argsort(-sizes, kind="stable")[:_MAX_VARIABLES])
+def _shown_variables(vectors: np.ndarray) -> np.ndarray:
+    """Return the variables to show: all, or of very many those that differ the most."""
+    count = vectors.shape[1]
+    if count <= _MAX_VARIABLES:
+        return np.arange(count)
+    apart = np.ptp(np.nan_to_num(vectors), axis=0)
+    return np.sort(np.argsort(-apart, kind="stable")[:_MAX_VARIABLES])
+
+
+def _groups_by_interest(names: list[str], vectors: np.ndarray) -> list[dict[str, Any]]:
+    """Return the variables by shape; those that differ between contexts come first."""
+    differs = np.ptp(np.nan_to_num(vectors), axis=0) > 0
+    groups = group_by_shape(names)
+    for group in groups:
+        group["differs"] = bool(differs[group["members"]].any())
+        if group["shape"] == LIST:
+            group["members"].sort(key=lambda v: not differs[v])
+    return sorted(groups, key=lambda group: not group["differs"])
 
 
 def _ranges(
@@ -185,7 +205,6 @@ def _ranges(
     """Return the range of each number over all examples, so that axes do not move."""
     near = [one.near for one in examples if one.near is not None]
     points = np.concatenate([*scenarios, *near])
-    points = points[:, :_MAX_NUMBERS]
     low, high = points.min(axis=0).tolist(), points.max(axis=0).tolist()
     return list(zip(low, high, strict=True))
 
@@ -235,6 +254,7 @@ def _facts(policy: LearnedDecider) -> list[tuple[str, str]]:
         facts.insert(5, ("steps × numbers of a context", sizes))
     if "pairs" in summary:
         facts.append(("learned from", _count(summary["pairs"], "pair")))
+    facts += [("made", line) for line in describe_lineage(policy.learned.lineage)]
     return facts
 
 

@@ -22,16 +22,18 @@ function show(index) {
   const context = content.contexts[index];
   byId("context").value = String(index);
   byId("picked").textContent = context.name;  // which a narrow picker cuts off
-  forget();  // of the chart before
+  forget();  // of the charts before
+  byId("scenarios").replaceChildren();
   forget = drawScenarios(byId("scenarios"), content, context);
   byId("decision").replaceChildren(decisionTable(content, context), html("p", {}, decisionWords(context)));
   const cells = context.scenarios.map((scenario, k) => [String(k + 1), shown(context.weights[k]), ...scenario.map((x) => shown(x))]);
+  byId("all-numbers").replaceChildren(allNumbers(content, context));
   byId("scenario-table").replaceChildren(table([["scenario", "weight", ...content.numbers], ...cells]));
 }
 
 function decisionWords(context) {
   const more = content.allVariables - content.variables.length;
-  const rest = more > 0 ? ` The other ${more} numbers are smaller.` : "";
+  const rest = more > 0 ? ` The page has the ${content.variables.length} of ${content.allVariables} variables that differ the most between contexts; policy.decide returns all.` : "";
   return context.value === null ? "" : `The objective, which is to ${content.sense}, is ${shown(context.value)} on average over these scenarios.${rest}`;
 }
 
@@ -44,11 +46,11 @@ function picker() {
   byId("previous").addEventListener("click", () => go(-1));
   byId("next").addEventListener("click", () => go(1));
   const near = content.contexts[0].near;
-  const hidden = content.allNumbers - content.numbers.length;
+  const profiles = content.numberGroups.some((group) => group.shape === "profile");
   byId("scenarios-caption").textContent =
-    "Blue: scenarios, numbered; a larger mark has a larger weight." +
-    (near ? ` Gray: outcomes after the ${near.length} nearest contexts.` : "") +
-    (hidden > 0 ? ` The first ${content.numbers.length} of ${content.allNumbers} uncertain numbers.` : "");
+    (profiles ? "Blue lines: scenarios." : "Blue: scenarios, numbered; a larger mark has a larger weight.") +
+    (near ? ` Gray: outcomes after the ${near.length} nearest contexts${profiles ? ", all of them and the middle 80 %" : ""}.` : "");
+  byId("save").addEventListener("click", () => save("decisions.csv", decisionsAsCsv(content)));
   show(0);
 }
 
@@ -57,7 +59,7 @@ function costs() {
   if (!found) return void (byId("costs").hidden = true);
   byId("costs-title").textContent = found.word === "profit" ? "Profits of decisions" : "Costs of decisions";
   byId("costs-words").textContent =
-    `On the ${found.pairs} rows that were given, which the policy was not fitted to. The alternatives learn from the same history as the policy.`;
+    `On the ${found.pairs} rows that were given.`;
   drawCosts(byId("cdf"), found, STYLES);
   byId("cdf").after(html("p", { class: "legend" }, ...found.table.map((row, i) => html("span", { class: `key ${STYLES[i]}` }, row.name))));
   const failed = found.table.some((row) => row.unsolved);
@@ -124,4 +126,14 @@ function rest() {
   ]);
 }
 
-for (const part of [head, picker, costs, contest, training, lossNet, rest]) part();
+function tabs() {
+  const all = [...document.querySelectorAll("[role=tab]")];
+  const choose = (tab) => all.forEach((one) => {
+    one.setAttribute("aria-selected", String(one === tab));
+    byId(one.getAttribute("aria-controls")).classList.toggle("away", one !== tab);
+  });
+  all.forEach((tab) => tab.addEventListener("click", () => choose(tab)));
+  choose(all[0]);
+}
+
+for (const part of [tabs, head, picker, costs, contest, training, lossNet, rest]) part();
