@@ -19,6 +19,7 @@ from pyomo_csg.errors import DataError, ModelError, SolveError
 from pyomo_csg.solve.batch import Batch, Recipe
 from pyomo_csg.solve.compile.compiler import CompiledModel, compile_model
 from pyomo_csg.solve.compile.parametric import shared
+from pyomo_csg.solve.conflicts import ExplainedProgram
 from pyomo_csg.solve.engine import (
     CostTask,
     DecisionTask,
@@ -616,7 +617,12 @@ class Oracle:
     ) -> tuple[SolveError, ...]:
         """Return the failures of a result; raise the first if ``on_error='raise'``."""
         failures = tuple(
-            SolveError(i, trouble.status, trouble.detail, partial(program, i))
+            SolveError(
+                i,
+                trouble.status,
+                trouble.detail,
+                ExplainedProgram(partial(program, i)),
+            )
             for i, trouble in sorted(result.troubles.items())
         )
         self._last.failures = failures

@@ -17,7 +17,7 @@ from tests.architecture.imports import (
     package_imports,
 )
 
-MOST_FILES, MOST_LINES, MOST_IN_A_FOLDER = 210, 40_900, 12
+MOST_FILES, MOST_LINES, MOST_IN_A_FOLDER = 230, 44_300, 12
 MOST_LABEL_FILES, MOST_DECISION_FILES, MOST_FRAMES = 17, 19, 18
 
 

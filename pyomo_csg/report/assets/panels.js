@@ -89,7 +89,8 @@ function decisionTable(content, context) {
       place.append(html("div", { class: "scroll" }, heatMap(group, (v) => context.decision[v], range, (v) => differsBetween(content, v))));
     }
     const same = group.differs ? "" : " (the same in all contexts shown)";
-    return html("div", {}, html("h4", {}, group.name + same), place);
+    const key = group.differs && place.querySelector(".differs") ? [html("p", { class: "kicker" }, "An orange edge: differs between the contexts shown.")] : [];
+    return html("div", {}, html("h4", {}, group.name + same), place, ...key);
   });
   const listed = content.variableGroups.filter((group) => group.shape === "list").flatMap((group) => group.members).slice(0, MOST_LISTED);
   const rows = listed.map((v) => {

@@ -61,7 +61,7 @@ function heatMap(group, value, range, differs) {
       const tip = `${group.name}[${row}, ${column}]: ${shown(x)}`;
       return html("td", { style: `--share: ${share.toFixed(3)}`, title: tip, "aria-label": tip, ...(differs(member) ? { class: "differs" } : {}) });
     })));
-  const every = Math.ceil(group.columns.length / 24);
+  const every = Math.ceil(group.columns.length / 12);
   const heads = group.columns.map((column, j) => html("th", { scope: "col" }, j % every ? "" : column));
   return html("table", { class: "heat" },
     html("thead", {}, html("tr", {}, html("th", {}, ""), ...heads)),
