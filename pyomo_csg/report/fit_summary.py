@@ -27,6 +27,15 @@ _NOT_IN_MMD = {  # settings that method='mmd' does not use
 }
 
 
+_TRAINED_ATOMS = ("trained atoms", "networks on atoms")
+_OF_TRAINING = {"batch", "bandwidth", "decay", "device", "draws", "kernel", "noise"}
+_OF_NETWORKS = {  # settings of networks, and of what trains them
+    *("hidden", "recurrent", "encoder", "head", "loss_epochs", "loss_rate"),
+    *("mmd_epochs", "mmd_rate", "task_epochs", "task_rate", "rounds", "buffer"),
+    *("starts", "units", "weights"),
+}
+
+
 def fit_summary(policy: LearnedDecider, verdict: Verdict | None = None) -> str:
     """Return the text of :meth:`pyomo_csg.Policy.report`, the verdict first."""
     summary = policy.learned.summary
@@ -163,6 +172,11 @@ def _setting_lines(policy: LearnedDecider) -> list[str]:
     unused = {"hidden" if len(policy.context_shape) > 1 else "recurrent"}
     if policy.method == "mmd":
         unused |= _NOT_IN_MMD
+    kind = getattr(policy.learned.generator, "kind", None)
+    if kind is not None:  # of a distribution: the winner has no network
+        unused |= _OF_NETWORKS
+        is_trained = policy.learned.summary.get("chosen") in _TRAINED_ATOMS
+        unused |= set() if is_trained else _OF_TRAINING
     return [
         _line(name, _format(value))
         for name, value in policy.learned.summary.get("settings", {}).items()
