@@ -279,7 +279,8 @@ def report(args: Namespace) -> int:
 @_text_column_remedy(_NUMBERS)
 def update(args: Namespace) -> int:
     """Let a policy learn from a table of new rows, save it, and print what it gained."""
-    check_output_path(args.out, args.data, args.model)
+    _, model = _policy_files(args, args.policy)
+    check_output_path(args.out, args.data, model)
     old = _load_policy(args, args.policy)
     new = old.update(
         read_table(args.data), window=args.window, half_life=args.half_life

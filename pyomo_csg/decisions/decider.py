@@ -297,7 +297,7 @@ class LearnedDecider(Decider):
 
     def __init__(
         self,
-        model: BlockData,
+        model: BlockData | Oracle,
         learned: FitResult,
         *,
         solver: str = "highs",

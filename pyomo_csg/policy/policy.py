@@ -180,7 +180,8 @@ class Policy(LearnedDecider):
         from pyomo_csg.policy.refresh import updated_result
 
         learned = updated_result(self, new_rows, window, half_life)
-        return Policy(self.two_stage.model, learned, **self._settings)
+        # The same oracle, whose bases are warm. A Decider takes it for its model.
+        return Policy(self.oracle, learned, **self._settings)
 
     def monitor(self, rows: Any, *, level: float = 0.05) -> Monitoring:
         """Return whether the world is still that of the history.

@@ -90,7 +90,8 @@ def create_app(settings: ServeSettings) -> FastAPI:
         now = store.current
         if id(now) not in pages:
             loop = asyncio.get_running_loop()
-            page = await loop.run_in_executor(solver, render_page, now.policy)
+            # In another thread than the solver's, which goes on to decide.
+            page = await loop.run_in_executor(None, render_page, now.policy)
             pages.clear()
             pages[id(now)] = page
         return pages[id(now)]
