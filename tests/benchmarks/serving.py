@@ -47,7 +47,7 @@ class Server:
         self._process = subprocess.Popen(command, env=environment)
 
     def __enter__(self):
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240
         while time.monotonic() < until:
             try:
                 self.get("/health")
