@@ -8,6 +8,7 @@ Run: python -m tests.benchmarks.serving [seconds]
 
 import http.client
 import json
+import math
 import os
 import signal
 import socket
@@ -24,7 +25,7 @@ import pyomo_csg as csg
 from models import cep1
 
 WORKERS, CLIENTS, SECONDS, ROWS = 2, 4, 5.0, 200
-MOST_SECONDS, RETRIES = 30.0, 50
+MOST_SECONDS, RETRIES = 30.0, 500
 
 
 def free_port():
@@ -75,14 +76,14 @@ class Server:
 class Client(threading.Thread):
     """Sends rows one after the other until the time is up; repeats what was not answered."""
 
-    def __init__(self, port, rows, until):
+    def __init__(self, port, rows, until=math.inf, most=math.inf):
         super().__init__()
-        self._port, self._rows, self._until = port, rows, until
+        self._port, self._rows, self._until, self._most = port, rows, until, most
         self.seconds, self.answers, self.repeated, self.lost = [], [], 0, 0
 
     def run(self):
         connection, i = None, 0
-        while time.monotonic() < self._until:
+        while time.monotonic() < self._until and i < self._most:
             row, i = self._rows[i % len(self._rows)], i + 1
             start = time.perf_counter()
             for _ in range(RETRIES):
