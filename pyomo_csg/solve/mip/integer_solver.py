@@ -111,7 +111,9 @@ class IntegerSolver:
         self._recourse = ScenarioRecourse(compiled, context)
         relaxation = Relaxation(self._layout, context)
         gap = float(context.options.get("mip_rel_gap", 0.0))
-        self._tree = FirstStageTree(self._layout, relaxation, self._rounder, gap)
+        self._tree = FirstStageTree(
+            self._layout, relaxation, self._rounder, gap, gives_up=method is None
+        )
         few = 1 <= compiled.first.integer.sum() <= _MAX_INTEGERS
         self.uses_rounding = method in (None, "relaxation")
         self.uses_tree = method == "tree" or (method is None and bool(few))
