@@ -33,7 +33,6 @@ _LENGTHS = {
     (plan, "_MOST_SETS"): 8,
     (plan, "_seconds_each"): lambda run: 1e-4,  # the same plan in every run
     (plan, "KINDS"): ("empirical", "forest weights", "ridge", "mixture"),
-    (scoring, "_DRAWS"): 4,
     (scoring, "_ROWS"): 8,
     (samplers, "_TREES"): 10,
     (standard_baselines, "_TREES"): 10,

@@ -28,8 +28,8 @@ from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.weighted_saa import WeightedSAA
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.features import context_features, standard_spread
-from pyomo_csg.learn.distributions.location_scale import fit_location_scale
 from pyomo_csg.learn.distributions.samplers import Forest
+from pyomo_csg.learn.networks.location_scale import fit_location_scale
 from pyomo_csg.learn.networks.task_nets import LocationScale, LocationScaleHead
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.task import Task

@@ -16,7 +16,7 @@ from torch import nn
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.distances import KERNELS, METRICS
-from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.validation import METHODS, Problems, is_number, is_one_of, is_whole

@@ -44,9 +44,7 @@ class Selection:
     settings: dict[str, Any] | None = None  # chosen by a hyperparameter search
     searched: int | None = None  # how many settings were tried
     search_won: dict[str, Any] | None = None  # how much better the chosen settings are
-    all_outcomes: dict[str, Any] | None = (
-        None  # what all outcomes would cost instead of K
-    )
+    all_outcomes: dict[str, Any] | None = None  # the cost of deciding on all outcomes
     scenarios_tried: list[dict[str, Any]] | None = None  # costs by number of scenarios
     plan: dict[str, Any] | None = None  # what was planned for the time of the fit
 

@@ -7,9 +7,9 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from typing_extensions import Self
@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 clock = time.monotonic
 Callback = Callable[[dict[str, Any]], None]
+Item = TypeVar("Item")
 
 _REFRESH_SECONDS = 1.0
 _LOG_SECONDS = 60.0
@@ -31,8 +32,9 @@ class TrainingLog:
     """Shows the progress of a fit, records its losses, and keeps its time budget.
 
     ``callback`` gets a copy of every entry, a dict with ``stage``, ``step`` and numbers.
-    ``deadline`` is when the budget ends, by ``clock``, or None. ``stopped_in`` is the stage
-    in which the time was up. Use the log as a context: its bar is open within it.
+    ``deadline`` is when the budget ends, by ``clock``, or None. ``is_over`` says whether a
+    stage was stopped because the time was up, and ``stopped_in`` which was the first. The
+    bar is open within the with statement.
     """
 
     def __init__(
@@ -47,7 +49,8 @@ class TrainingLog:
         self.start = clock()
         self.deadline = None if seconds is None else self.start + seconds
         self.bar = FitBar(progress, self.start, self.deadline)
-        self._stage, self._is_over = "start", False
+        self.is_over = False
+        self._stage = "start"
 
     def __enter__(self) -> Self:
         self.bar.open()
@@ -61,18 +64,13 @@ class TrainingLog:
         """The rest of the time budget; infinite without one."""
         return math.inf if self.deadline is None else self.deadline - clock()
 
-    @property
-    def is_over(self) -> bool:
-        """Whether a stage was stopped because the time was up."""
-        return self._is_over
-
     @contextmanager
-    def stage(self, name: str, total: int, unit: str = "epoch") -> Iterator[StageBar]:
+    def stage(self, name: str, total: int) -> Iterator[StageBar]:
         """Open a stage of the bar; raise TimeUpError if an earlier one used all time.
 
         The first stage of a fit always begins.
         """
-        if self._is_over:
+        if self.is_over:
             raise TimeUpError
         started, before, self._stage = clock(), self._stage, name
         self.bar.begin(name, total)
@@ -83,9 +81,9 @@ class TrainingLog:
             self._stage = before
         logger.info("%s took %.1f s", name, clock() - started)
 
-    def each(self, name: str, items: Sequence[Any], unit: str) -> Iterable[Any]:
+    def each(self, name: str, items: Sequence[Item]) -> Iterator[Item]:
         """Return items as the steps of a stage; raise TimeUpError once the time is up."""
-        with self.stage(name, len(items), unit) as bar:
+        with self.stage(name, len(items)) as bar:
             for item in items:
                 yield item
                 bar.step()
@@ -94,12 +92,12 @@ class TrainingLog:
         """Raise a TimeUpError if the time budget is used up."""
         if self.deadline is not None and clock() > self.deadline:
             self.stopped_in = self.stopped_in or stage or self._stage
-            self._is_over = True
+            self.is_over = True
             raise TimeUpError
 
     @contextmanager
     def limit_to(self, share: float) -> Iterator[None]:
-        """Let stages take at most a share of the time budget; later ones have the rest."""
+        """Limit the stages inside to a share of the time budget; later ones have the rest."""
         deadline = self.deadline
         if deadline is not None:
             self.deadline = self.start + share * (deadline - self.start)
@@ -107,7 +105,7 @@ class TrainingLog:
             yield
         finally:
             self.deadline = deadline
-            self._is_over = self.seconds_left <= 0
+            self.is_over = self.seconds_left <= 0
 
     def record(self, stage: str, step: int, **numbers: Any) -> None:
         """Add an entry."""
@@ -140,7 +138,7 @@ class FitBar:
     """One bar for a whole fit: the stage, the time left, and the best candidate so far.
 
     A thread refreshes it every second, so that a long program does not look like a hang.
-    Nothing is shown where output goes to a file or a pipe. A line a minute goes to the log.
+    No bar is shown if stderr is a file or a pipe. The state is logged once a minute.
     """
 
     def __init__(self, shown: bool, start: float, deadline: float | None):
@@ -241,5 +239,5 @@ def _minutes(seconds: float) -> str:
 
 
 def _is_interactive() -> bool:
-    """Whether someone watches: a terminal, or a notebook."""
+    """Whether the output is a terminal or a notebook."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules

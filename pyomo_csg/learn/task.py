@@ -17,8 +17,8 @@ from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig, complete_settings
 from pyomo_csg.learn.distributions.distances import mmd_loss, trainable_kernel
-from pyomo_csg.learn.distributions.samplers import evenly_spaced
-from pyomo_csg.learn.networks.domains import Omega, build_omega, standard_spread
+from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
+from pyomo_csg.learn.networks.domains import Omega, build_omega
 from pyomo_csg.learn.networks.task_nets import (
     OmegaHead,
     TaskNet,
@@ -67,9 +67,9 @@ def decision_costs(
 class Task:
     """A learning task: one model, one history, one number of scenarios.
 
-    ``contexts`` are standardized. ``head`` is the default; location-scale networks have
-    another. The kernel divides outcomes by ``kernel_unit`` (p,). Programs have the known
-    numbers of the ``rows`` (n,) that calls name, or else those of a typical row.
+    ``contexts`` are standardized. ``head`` is the default head; location-scale networks
+    have another one. The kernel divides outcomes by ``kernel_unit`` (p,). Programs take the
+    known numbers of the ``rows`` (n,) in a call, or those of a typical row without ``rows``.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Task:
         self._terms: dict[int, tuple[Any, Tensor | None]] = {}
 
     def warm_up_oracle(self) -> None:
-        """Let the oracle learn its shortcuts once instead of in every batch."""
+        """Find the oracle's recourse bases once instead of in every batch."""
         outcomes, rng = self.history.outcomes, self.rng("rehearsal")
         picked = rng.integers(len(outcomes), size=(_WARM_UP_SETS, self.scenarios))
         tried = evenly_spaced(len(outcomes), _WARM_UP_OUTCOMES)
@@ -167,7 +167,7 @@ class Task:
         return found
 
     def _known(self, rows: np.ndarray | None, count: int) -> np.ndarray:
-        """Return the known numbers (n, r) of rows, or those of the row nearest to all."""
+        """Return the known numbers (n, r) of rows, or those of the row nearest to the median."""
         known = self.history.known
         if rows is not None:
             return known[rows]
@@ -207,7 +207,7 @@ class Task:
         return other
 
     def stored_within(self, part: str) -> Task:
-        """Return the same task with stages that are stored apart."""
+        """Return the same task, whose stages have names of their own in the checkpoint."""
         other = copy.copy(self)
         other.checkpoint = self.checkpoint.within(part)
         return other
@@ -278,10 +278,8 @@ class Task:
             terms = getattr(head, "history_terms", None)  # out of fold
             if terms is None:
                 terms = head.context_terms(torch.as_tensor(self.history.contexts))
-            self._terms[id(head)] = (
-                head,
-                terms,
-            )  # the head, so that its id stays its own
+            # The head is stored as well, so that no other object can get its id.
+            self._terms[id(head)] = head, terms
         return self._terms[id(head)][1]
 
     def rng(self, stage: str) -> np.random.Generator:

@@ -24,6 +24,7 @@ class _OracleModule(nn.Module):
     def __init__(
         self,
         model: Any,
+        *,
         weights: Any = None,
         on_error: str = "raise",
         fresh: bool = True,
@@ -126,7 +127,9 @@ class TaskLoss(_OracleModule):
         if not is_one_of(loss_kind, _KINDS):
             found = f"loss_kind is {loss_kind!r}; give one of {_KINDS}"
             raise DataError("Unknown loss", [found])
-        super().__init__(model, weights, on_error, fresh, workers)
+        super().__init__(
+            model, weights=weights, on_error=on_error, fresh=fresh, workers=workers
+        )
         self.loss_kind = loss_kind
 
     def forward(
@@ -250,17 +253,7 @@ class DecisionLayer(_OracleModule):
     (array([[10.]], dtype=float32), array([1., 0.], dtype=float32))
     """
 
-    def __init__(
-        self,
-        model: Any,
-        *,
-        weights: Any = None,
-        on_error: str = "raise",
-        fresh: bool = True,
-        workers: int = 1,
-    ):
-        super().__init__(model, weights, on_error, fresh, workers)
-        self.smooth: np.ndarray | None = None
+    smooth: np.ndarray | None = None
 
     def forward(
         self,

@@ -159,13 +159,26 @@ def sampled_rows(
 ) -> list[np.ndarray]:
     """Return at most ``programs / epochs`` of each member's rows, drawn at random.
 
-    A few passes over some rows cost as many programs as one over all of them.
+    A few passes over some rows solve as many programs as one pass over all of them.
     """
     most = max(1, programs // epochs)
     return [
         mine if len(mine) <= most else np.sort(rng.choice(mine, most, replace=False))
         for mine in rows
     ]
+
+
+def sample_schedule(
+    rows: Sequence[np.ndarray],
+    steps: int,
+    batch: int,
+    rate: float,
+    rng: np.random.Generator,
+    decay: float = 0.0,
+) -> tuple[list[np.ndarray], Schedule]:
+    """Return some of each member's rows, for about this many steps, and their schedule."""
+    some = sampled_rows(rows, steps * batch, 1, rng)
+    return some, Schedule.of_steps(steps, some, batch, rate, decay)
 
 
 def row_batches(

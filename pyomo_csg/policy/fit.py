@@ -168,14 +168,10 @@ def fit(
         preprocess,
     )
     log = TrainingLog(progress, callback, seconds)
-    seed, scenarios = (
-        int(seed),
-        scenarios if isinstance(scenarios, str) else int(scenarios),
-    )
+    seed = int(seed)
+    scenarios = scenarios if isinstance(scenarios, str) else int(scenarios)
     oracle = Oracle(model, solver, executor, workers, options)
-    history = read_history(
-        oracle.two_stage, data, context, preprocess, known, int(seed)
-    )
+    history = read_history(oracle.two_stage, data, context, preprocess, known, seed)
     check_scenario_count(scenarios, len(history))
     regularization = parse_regularization(regularization)
     if isinstance(regularization, float) and method in ("static", "dynamic"):

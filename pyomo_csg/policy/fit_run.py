@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from pyomo_csg.learn.candidates.full_distribution import learn_full
+from pyomo_csg.learn.candidates.registry import learn
+from pyomo_csg.learn.candidates.scenario_count import (
+    COUNTS,
+    choose_count_untrained,
+    smallest_scenario_count,
+)
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.progress import TimeUpError, TrainingLog
-from pyomo_csg.learn.selection.full_distribution import learn_full
-from pyomo_csg.learn.selection.hyperparameter_search import (
-    COUNTS,
-    search,
-    search_space,
-    smallest_scenario_count,
-)
+from pyomo_csg.learn.selection.hyperparameter_search import search, search_space
 from pyomo_csg.learn.selection.plan import (
     Plan,
     ProgramTimes,
@@ -28,8 +29,6 @@ from pyomo_csg.learn.selection.plan import (
     make_plan,
     measure_programs,
 )
-from pyomo_csg.learn.selection.registry import learn
-from pyomo_csg.learn.selection.scenario_count import choose_count_untrained
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
@@ -106,7 +105,7 @@ class FitRun:
         )
 
     def _make_plan(self, task: Task) -> Plan:
-        """Return the plan: as given, as stored in the checkpoint, or from measured times."""
+        """Return the user's plan, the one in the checkpoint, or a new one by measured times."""
         if self.plan is not None:
             return self.plan.for_scenarios(task.scenarios)
 

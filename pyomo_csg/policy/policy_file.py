@@ -245,18 +245,20 @@ def _custom_modules(
 
     from pyomo_csg.learn.networks.task_nets import LocationScale
 
-    given: Any = {} if network is None else network
-    if isinstance(given, LocationScale):
-        given = {"location": given.location, "scale": given.scale}
-    elif isinstance(given, nn.Module):
-        given = dict.fromkeys(parts, given) if len(parts) == 1 else {"?": given}
-    if not isinstance(given, Mapping) or not all(
-        isinstance(module, nn.Module) for module in given.values()
+    modules: Any = {} if network is None else network
+    if isinstance(modules, LocationScale):
+        modules = {"location": modules.location, "scale": modules.scale}
+    elif isinstance(modules, nn.Module):
+        modules = dict.fromkeys(parts, modules) if len(parts) == 1 else {"?": modules}
+    if not isinstance(modules, Mapping) or not all(
+        isinstance(module, nn.Module) for module in modules.values()
     ):
         remedy = "give a module, or a mapping from parts to modules"
         raise _cannot_load(path, f"network is {network!r:.80}; {remedy}")
-    if given.keys() == parts.keys():
-        return {part: copy.deepcopy(module).double() for part, module in given.items()}
+    if modules.keys() == parts.keys():
+        return {
+            part: copy.deepcopy(module).double() for part, module in modules.items()
+        }
     if not parts:
         raise _cannot_load(path, "its network needs no module; leave out network=")
     needed = ", ".join(f"'{part}': a {name}" for part, name in parts.items())

@@ -8,9 +8,9 @@ from sklearn.neighbors import KNeighborsRegressor
 
 import pyomo_csg as csg
 from pyomo_csg.baselines import ExpectedValue, ForestWeighted, Residuals
-from pyomo_csg.learn.distributions.location_scale import fit_location_scale
 from pyomo_csg.learn.distributions.reduction import kmeans
 from pyomo_csg.learn.distributions.samplers import context_features
+from pyomo_csg.learn.networks.location_scale import fit_location_scale
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
@@ -262,7 +262,7 @@ class TestResiduals:
             assert policy.weights(x).tolist() == weights.tolist()
 
     def test_panels_are_forecast_by_the_lstm_of_csg_fit(self, monkeypatch):
-        monkeypatch.setattr("pyomo_csg.learn.distributions.location_scale._STEPS", 3)
+        monkeypatch.setattr("pyomo_csg.learn.networks.location_scale._STEPS", 3)
         contexts, returns = panels(40)
         oracle, history = csg.Oracle(portfolio()), History(contexts, returns)
         task = Task(oracle, history, 1, csg.FitConfig(), 2, TrainingLog())

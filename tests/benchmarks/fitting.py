@@ -11,7 +11,6 @@ import torch
 
 import pyomo_csg as csg
 from models import cep1
-from pyomo_csg.learn.candidates.fits import NetworkFit
 from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.methods.direct import Direct
@@ -20,6 +19,7 @@ from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import GRID, train_static
 from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.selection.fits import NetworkFit
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.scoring import observed_costs
 from pyomo_csg.learn.tables.history import read_history

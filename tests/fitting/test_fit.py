@@ -8,9 +8,9 @@ from torch import nn
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.selection import registry
+from pyomo_csg.learn.candidates import registry
+from tests.learn.candidates.test_auto import cost_only
 from tests.learn.methods.test_direct import hard_to_serve
-from tests.learn.selection.test_auto import cost_only
 from tests.quick import METHODS, QUICK, fit, maximized, panels, portfolio
 from tests.zoo import ZOO, scenarios
 

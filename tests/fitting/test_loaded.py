@@ -11,8 +11,8 @@ from torch import nn
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.distributions.location_scale import fit_location_scale
 from pyomo_csg.learn.fit_result import FitResult
+from pyomo_csg.learn.networks.location_scale import fit_location_scale
 from pyomo_csg.learn.networks.task_nets import Constant
 from pyomo_csg.learn.networks.torch_generator import generator_from_network
 from pyomo_csg.learn.progress import TrainingLog

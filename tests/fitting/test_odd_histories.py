@@ -8,8 +8,8 @@ import pytest
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.distributions.forecasts.row_parts import choose_by_column
-from tests.learn.selection.test_auto import cost_only
+from pyomo_csg.learn.distributions.forecasts.forecast import choose_by_column
+from tests.learn.candidates.test_auto import cost_only
 from tests.quick import QUICK, fit
 
 RNG = np.random.default_rng(0)

@@ -115,7 +115,7 @@ class OneScenario(Baseline):
         rng = np.random.default_rng(self.seed)
         parts = self._map.parts(features)
         sums, count = np.zeros(2), 0
-        with log.stage(self.name, len(parts), "search") as bar:
+        with log.stage(self.name, len(parts)) as bar:
             for numbers, design, rows in parts:
                 some = rng.permutation(len(rows))[: self._pairs]
                 sums += len(some) * self._fit(numbers, design[some], rows[some])

@@ -1,1 +1,1 @@
-"""The candidates of ``'auto'``: distributions reduced to K, atoms, and trained networks."""
+"""Fits by method: the candidates of ``'auto'``, single methods, and the choice of K."""

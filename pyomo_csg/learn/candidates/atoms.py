@@ -14,32 +14,34 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyomo_csg.learn.candidates.fits import Candidate, NetworkFit
 from pyomo_csg.learn.candidates.fold_distributions import (
     FoldDistributions,
     ForecastHead,
 )
-from pyomo_csg.learn.candidates.starting_points import atom_costs
+from pyomo_csg.learn.candidates.several_starts import (
+    FoldTraining,
+    Start,
+    atom_costs,
+)
 from pyomo_csg.learn.candidates.untrained import task_frame
-from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
 from pyomo_csg.learn.distributions.reduction import reduce
 from pyomo_csg.learn.distributions.residuals import Residuals
 from pyomo_csg.learn.distributions.samplers import Sampler
+from pyomo_csg.learn.generators.array_networks import softmax
 from pyomo_csg.learn.generators.distribution_generators import (
     AtomGenerator,
     ForecastNetworkGenerator,
 )
-from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
+from pyomo_csg.learn.selection.fits import Candidate, NetworkFit
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
-from pyomo_csg.learn.selection.scoring import best_fit
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, sampled_rows, torch_seed
+from pyomo_csg.learn.trainer import torch_seed
 
-_ATOM_RATE, _NETWORK_RATE = 3e-2, 1e-3
+_ATOM_RATE, _NETWORK_RATE, _NETWORK_DECAY = 3e-2, 1e-3, 1e-3
 _ATOM_BATCH, _NETWORK_BATCH = 20, 50
 _STARTS_EACH = 2  # from clusters, and from random sets
 _MANY_PROGRAMS = 1500
@@ -65,58 +67,48 @@ class AtomTraining:
 
     def train(self, name: str, samplers: Sequence[Sampler]) -> Candidate:
         """Return the trained atoms, or their start on folds where that is better."""
+        task, plan, stage = self._task, self._plan, "atoms"
         heads = self._distributions.heads(name)
         starts = [
-            (body, fold)
-            for fold, head in enumerate(
-                self._task.log.each("starts of atoms", heads, "fold")
-            )
+            Start(body, fold)
+            for fold, head in enumerate(task.log.each(f"starts of {stage}", heads))
             for body in self._starts(fold, head, samplers[fold])
         ]
-        trained = self._train_bodies("atoms", starts, heads, samplers)
-        tried = [*zip(trained, [fold for _, fold in starts], strict=True), *starts]
-        fits = []
-        compared = self._task.log.each("compare starts of atoms", heads, "fold")
-        for fold, head in enumerate(compared):
-            mine = [NetworkFit(body, head) for body, its in tried if its == fold]
-            number = best_fit(
-                self._task,
-                mine,
-                self._folds.rows[fold],
-                samplers[fold],
-                self._plan.draws,
-                self._plan.compared,
-            )
-            fits.append(_AtomFit(mine[number].body, head))
+        training = FoldTraining(task, self._folds, plan, heads, samplers, plan.draws)
+        programs = plan.programs // (len(starts) // len(heads))
+        length = steps_and_batch(programs, _ATOM_BATCH)
+        rng = task.rng(f"{stage} rows")
+        trained = training.train(stage, starts, length, _ATOM_RATE, rng)
+        best = training.best_bodies(stage, [*trained, *starts])
+        fits = [_AtomFit(body, head) for body, head in zip(best, heads, strict=True)]
         return Candidate("trained atoms", fits)
 
     def train_networks(
         self, atoms: Candidate, samplers: Sequence[Sampler]
     ) -> Candidate:
         """Return small networks that start at the atoms, averaged over some seeds."""
-        fits: list[Any] = list(atoms.fits)
-        heads = [fit.head for fit in fits]
+        task, name, heads = self._task, "networks on atoms", atoms.heads
         members = [
-            (self._network(fit.body, fold, member), fold)
-            for fold, fit in enumerate(fits)
+            Start(self._network(body, fold, member), fold)
+            for fold, body in enumerate(atoms.bodies)
             for member in range(_MEMBERS)
         ]
-        rows = [self._folds.rows[fold] for _, fold in members]
-        programs = self._plan.programs // _MEMBERS
-        rng = self._task.rng("networks on atoms")
-        steps, batch = steps_and_batch(programs, _NETWORK_BATCH)
-        rows = sampled_rows(rows, steps * batch, 1, rng)
-        schedule = Schedule.of_steps(steps, rows, batch, _NETWORK_RATE, 1e-3)
-        bodies = self._run(
-            "networks on atoms", members, heads, samplers, rows, schedule, _NEAR_MMD
+        plan = self._plan
+        training = FoldTraining(task, self._folds, plan, heads, samplers, plan.draws)
+        trained = training.train(
+            name,
+            members,
+            steps_and_batch(plan.programs // _MEMBERS, _NETWORK_BATCH),
+            _NETWORK_RATE,
+            task.rng(name),
+            decay=_NETWORK_DECAY,
+            regularization=_NEAR_MMD,
         )
-        return Candidate(
-            "networks on atoms",
-            [
-                _NetworksFit(bodies[_MEMBERS * f : _MEMBERS * (f + 1)], head)
-                for f, head in enumerate(heads)
-            ],
-        )
+        fits = [
+            _NetworksFit([one.body for one in trained if one.fold == fold], head)
+            for fold, head in enumerate(heads)
+        ]
+        return Candidate(name, fits)
 
     def _starts(
         self, fold: int, head: ForecastHead, sampler: Sampler
@@ -161,46 +153,6 @@ class AtomTraining:
         """How many starts there are of either kind: few programs allow for one."""
         return _STARTS_EACH if self._plan.programs >= _MANY_PROGRAMS else 1
 
-    def _train_bodies(
-        self,
-        stage: str,
-        starts: Sequence[tuple[nn.Module, int]],
-        heads: Sequence[ForecastHead],
-        samplers: Sequence[Sampler],
-    ) -> list[nn.Module]:
-        per_fold = len(starts) // len(heads)
-        programs = self._plan.programs // per_fold
-        steps, batch = steps_and_batch(programs, _ATOM_BATCH)
-        rows = [self._folds.rows[fold] for _, fold in starts]
-        rows = sampled_rows(rows, steps * batch, 1, self._task.rng(f"{stage} rows"))
-        schedule = Schedule.of_steps(steps, rows, batch, _ATOM_RATE, 0.0)
-        return self._run(stage, starts, heads, samplers, rows, schedule)
-
-    def _run(
-        self,
-        stage: str,
-        members: Sequence[tuple[nn.Module, int]],
-        heads: Sequence[ForecastHead],
-        samplers: Sequence[Sampler],
-        rows: Sequence[np.ndarray],
-        schedule: Schedule,
-        regularization: float = 0.0,
-    ) -> list[nn.Module]:
-        bodies = [body for body, _ in members]
-
-        def train() -> list[nn.Module]:
-            direct = Direct(
-                self._task,
-                [samplers[fold] for _, fold in members],
-                [heads[fold] for _, fold in members],
-                oracle=self._task.relaxed,
-                regularization=regularization,
-                draws=self._plan.draws,
-            )
-            return direct.train(bodies, rows, stage, schedule)
-
-        return train_or_restore(self._task, stage, bodies, train)
-
     def _network(self, atoms: nn.Module, fold: int, member: int) -> Feedforward:
         """Return a network whose outputs start at the atoms."""
         assert isinstance(atoms, Constant) and isinstance(atoms.free, Tensor)
@@ -227,7 +179,7 @@ class _AtomFit(NetworkFit):
         return AtomGenerator(
             _distribution(self.head),
             free[:, :-1],
-            _softmax(free[:, -1]),
+            softmax(free[:, -1]),
             task_frame(task),
         )
 
@@ -266,8 +218,3 @@ class _NetworksFit:
 
 def _distribution(head: ForecastHead) -> Residuals:
     return head.distribution
-
-
-def _softmax(logs: np.ndarray) -> np.ndarray:
-    shares = np.exp(logs - logs.max())
-    return shares / shares.sum()

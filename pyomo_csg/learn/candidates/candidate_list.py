@@ -9,31 +9,23 @@ import numpy as np
 from torch import nn
 
 from pyomo_csg.learn.candidates.atoms import AtomTraining
-from pyomo_csg.learn.candidates.fits import (
-    Candidate,
-    Fit,
-    loss_net_candidates,
-    network_candidate,
-)
 from pyomo_csg.learn.candidates.fold_distributions import (
     FoldDistributions,
     FoldForecasts,
 )
 from pyomo_csg.learn.candidates.integer_training import IntegerTraining
-from pyomo_csg.learn.candidates.several_starts import StartsTraining
+from pyomo_csg.learn.candidates.several_starts import ConstantTraining
 from pyomo_csg.learn.candidates.untrained import (
     SAMPLE_AVERAGE,
     reduced_name,
     untrained_candidates,
 )
-from pyomo_csg.learn.checkpoint import train_or_restore
-from pyomo_csg.learn.distributions.location_scale import scaled_residuals
 from pyomo_csg.learn.distributions.samplers import (
     ObservedSampler,
     ResidualSampler,
     Sampler,
 )
-from pyomo_csg.learn.methods.direct import Direct
+from pyomo_csg.learn.methods.direct import train_direct
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import (
     GRID,
@@ -42,7 +34,14 @@ from pyomo_csg.learn.methods.static import (
     standard_lambdas,
     train_static,
 )
-from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
+from pyomo_csg.learn.networks.initialization import new_bodies, new_body
+from pyomo_csg.learn.networks.location_scale import scaled_residuals
+from pyomo_csg.learn.selection.fits import (
+    Candidate,
+    Fit,
+    loss_net_candidates,
+    network_candidate,
+)
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import FEW_ROWS, Plan
 from pyomo_csg.learn.selection.scoring import Scoreboard
@@ -59,9 +58,9 @@ class Candidates:
     """Fits the candidates to every fold, the cheap ones first.
 
     ``kind`` is the body that reads contexts, and ``head`` the user's location and scale,
-    if any. ``board`` has the mean costs of the candidates so far: training follows the
-    distribution whose decisions cost least. A candidate is fitted once, however many others
-    start from it.
+    if any. ``board`` has the mean costs of the candidates so far: training draws outcomes
+    from the distribution whose decisions cost least. A candidate is fitted once, even if
+    several others start from it.
     """
 
     board: Scoreboard | None = None
@@ -79,14 +78,14 @@ class Candidates:
         self._kind, self._head = kind, head
         self.distributions = FoldDistributions(task, folds, plan.kinds)
         self._forecasts = FoldForecasts(task, folds, head)
-        self._starts = StartsTraining(task, folds, plan, kind)
+        self._constants = ConstantTraining(task, folds, plan, kind)
         self._fitted: dict[str, Candidate] = {}
         self._leaders: dict[tuple[str, ...], str] = {}
 
     def each(self, chooses_network: bool = True) -> Iterator[Candidate]:
         """Yield every candidate once it is fitted; the first ones solve no programs.
 
-        A network that the user chose has only the sample average beside it.
+        If the user chose the network, the sample average is the only other candidate.
         """
         if self._head is not None:
             yield from self._with_users_head()
@@ -101,7 +100,7 @@ class Candidates:
             yield from self._on_decision_costs(chooses_network)
 
     def fit_to_all_rows(self, name: str) -> Fit:
-        """Return a candidate's fit to all rows, once the folds without it were compared."""
+        """Return a candidate's fit to all rows, after a comparison on folds alone."""
         task, everything = self._task.stored_within("all rows"), self._folds.all_rows
         other = Candidates(task, everything, self._plan, self._kind, self._head)
         other.has_distributions, other._leaders = self.has_distributions, self._leaders
@@ -144,7 +143,7 @@ class Candidates:
             yield self._trained_candidate("constant")
 
     def _trained_candidate(self, name: str) -> Candidate:
-        """Return a trained candidate by its name, with all that it starts from."""
+        """Return a trained candidate by its name; train those that it starts from first."""
         if name not in self._fitted:
             self._fitted |= {one.name: one for one in self._train(name)}
         return self._fitted[name]
@@ -168,9 +167,9 @@ class Candidates:
                 observed = ObservedSampler(self._task.history.outcomes)
                 return [self._direct(name, [observed] * len(self._folds), _NEAR_MMD)]
             case "constant":
-                return [self._starts.constant()]
+                return [self._constants.constant()]
             case "location-scale":
-                return [self._starts.location_scale(self._forecasts)]
+                return [self._constants.location_scale(self._forecasts)]
             case _ if name == _USERS_ATOMS:
                 return [self._mmd_atoms(name, self._forecasts.heads)]
         start = "mmd" if self._head is None else _USERS_ATOMS
@@ -196,8 +195,8 @@ class Candidates:
     def trusted(self) -> str | None:
         """The candidate to choose unless another is clearly better.
 
-        With a user's location and scale, atoms trained on the task loss have little to
-        get wrong, and few held-out residuals cost much.
+        With a user's location and scale, atoms trained on the task loss have few parameters
+        to overfit, and comparisons on few held-out residuals are noisy.
         """
         has_head = self._head is not None and self._plan.has_gradient
         return "location-scale" if has_head else None
@@ -205,8 +204,8 @@ class Candidates:
     def scoring_samplers(self) -> list[ResidualSampler] | None:
         """Return what held-out decisions are evaluated on; None: the observed outcomes.
 
-        With a location and scale, of the user or by LSTMs for panels, all their residuals
-        serve.
+        With a location and scale, of the user or by LSTMs for panels, decisions are
+        evaluated on all their residuals.
         """
         uses_forecast = self._task.history.has_panels and self._plan.has_gradient
         if self._head is None and not uses_forecast:
@@ -215,7 +214,7 @@ class Candidates:
 
     def mmd(self) -> Candidate:
         """Networks trained on the MMD loss."""
-        bodies = [self._new_body("mmd", rows) for rows in self._folds.rows]
+        bodies = new_bodies(self._task, self._kind, self._folds.rows, "mmd")
         heads = [self._task.head] * len(self._folds)
         return network_candidate("mmd", self._train_mmd("mmd", bodies), heads)
 
@@ -234,7 +233,7 @@ class Candidates:
     def _best_distribution(self, names: Sequence[str]) -> str:
         """Return the distribution whose reduction decides best; the last without scores.
 
-        It stays the same for all candidates, and for the fit to all rows.
+        The choice is made once, for all candidates and for the fit to all rows.
         """
         key = tuple(names)
         if key not in self._leaders:
@@ -264,21 +263,19 @@ class Candidates:
         Without the MMD loss, networks may stall where all contexts have one decision,
         since the gradient is zero there.
         """
-        task, draws, bodies = (
-            self._task,
-            self._plan.draws,
-            self._trained_candidate("mmd").bodies,
-        )
+        task, plan = self._task, self._plan
+        bodies = self._trained_candidate("mmd").bodies
         epochs = task.config.task_epochs
-        rows = sampled_rows(
-            self._folds.rows, self._plan.programs, epochs, task.rng(name)
+        rows = sampled_rows(self._folds.rows, plan.programs, epochs, task.rng(name))
+        trained = train_direct(
+            task,
+            name,
+            bodies,
+            rows,
+            samplers,
+            regularization=regularization,
+            draws=plan.draws,
         )
-
-        def train() -> list[nn.Module]:
-            direct = Direct(task, samplers, regularization=regularization, draws=draws)
-            return direct.train(bodies, rows, name)
-
-        trained = train_or_restore(task, name, bodies, train)
         return network_candidate(name, trained, [task.head] * len(bodies))
 
     def _on_loss_nets(self, mmd: Candidate) -> list[Candidate]:
@@ -307,17 +304,8 @@ class Candidates:
     def _train_mmd(
         self, name: str, bodies: Sequence[nn.Module], head: Any = None
     ) -> list[nn.Module]:
-        task, folds = self._task, self._folds
         # A single holdout of few rows is too small for early stopping.
-        single = self._plan.folds == 1 and not task.history.has_panels
-        held_out = None if single else folds.held_out
-        return train_or_restore(
-            task,
-            name,
-            bodies,
-            lambda: train_mmd(task, bodies, folds.rows, held_out, name, head=head),
-        )
-
-    def _new_body(self, name: str, rows: np.ndarray) -> nn.Module:
-        points = unconstrained_outcomes(self._task, rows)
-        return new_body(self._task, self._kind, points, self._task.rng(name))
+        single = self._plan.folds == 1 and not self._task.history.has_panels
+        held_out = None if single else self._folds.held_out
+        rows = self._folds.rows
+        return train_mmd(self._task, bodies, rows, held_out, name, head=head)

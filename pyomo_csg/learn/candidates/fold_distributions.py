@@ -15,14 +15,14 @@ from pyomo_csg.learn.distributions.conditional import (
     ConditionalDistribution,
     fit_distributions,
 )
-from pyomo_csg.learn.distributions.location_scale import (
+from pyomo_csg.learn.distributions.residuals import Residuals
+from pyomo_csg.learn.distributions.samplers import ResidualSampler
+from pyomo_csg.learn.networks.domains import Omega
+from pyomo_csg.learn.networks.location_scale import (
     fit_location_scale,
     scaled_residuals,
     unfitted_head,
 )
-from pyomo_csg.learn.distributions.residuals import Residuals
-from pyomo_csg.learn.distributions.samplers import ResidualSampler
-from pyomo_csg.learn.networks.domains import Omega
 from pyomo_csg.learn.networks.task_nets import LocationScaleHead
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.task import Task
@@ -31,8 +31,8 @@ from pyomo_csg.learn.task import Task
 class DistributionSampler:
     """Draws outcomes for rows of the history from a distribution fitted to some of them.
 
-    Fitted rows are not given their own outcome by the distribution. A share ``observed`` of
-    the draws is the row's observed outcome instead.
+    The distribution never draws a fitted row's own outcome. Instead, a share ``observed``
+    of the draws is that outcome.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class FoldDistributions:
                 in_time=in_time,
                 kinds=self._kinds,
             )
-            for mine in task.log.each("conditional distributions", rows, "fold")
+            for mine in task.log.each("conditional distributions", rows)
         ]
 
     @property
@@ -179,7 +179,7 @@ class FoldForecasts:
     def scoring_samplers(self) -> list[ResidualSampler]:
         """Return the samplers by the residuals on the held-out rows of each fold.
 
-        A single holdout has few observed outcomes, which say little about the candidates.
+        A single holdout has too few observed outcomes to compare candidates on.
         """
         parts = zip(self.heads, self._folds.rows, self._folds.held_out, strict=True)
         return [

@@ -8,25 +8,18 @@ from typing import Any
 
 from torch import nn
 
-from pyomo_csg.learn.candidates.fits import Candidate, network_candidate
-from pyomo_csg.learn.checkpoint import train_or_restore
-from pyomo_csg.learn.distributions.copula_forest import augment
+from pyomo_csg.learn.candidates.copula_forest import augment
 from pyomo_csg.learn.distributions.samplers import Sampler
-from pyomo_csg.learn.methods.direct import Direct
+from pyomo_csg.learn.methods.direct import train_direct
 from pyomo_csg.learn.methods.mmd import train_mmd
-from pyomo_csg.learn.networks.initialization import (
-    new_body,
-    replicate_scenarios,
-    unconstrained_outcomes,
-)
+from pyomo_csg.learn.networks.initialization import new_bodies, replicate_scenarios
+from pyomo_csg.learn.selection.fits import Candidate, network_candidate
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.selection.plan import Plan, steps_and_batch
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, sampled_rows
-from pyomo_csg.solve import Oracle
+from pyomo_csg.learn.trainer import sample_schedule
 
-_PROGRAMS, _BATCH = 600, 20
-_ONE_PROGRAMS = 4000  # of one scenario
+_BATCH = 20
 _FAR_FROM_MMD = 0.03
 
 
@@ -96,17 +89,10 @@ class IntegerTraining:
 
     def _mmd(self) -> list[nn.Module]:
         """Return networks on the MMD loss."""
-        task, name, bodies = self._task, "one scenario, mmd", []
-        for rows in self._folds.rows:
-            points = unconstrained_outcomes(task, rows)
-            bodies.append(new_body(task, self._kind, points, task.rng("one scenario")))
+        task, rows = self._task, self._folds.rows
+        bodies = new_bodies(task, self._kind, rows, "one scenario")
         held_out = None if self._plan.folds == 1 else self._folds.held_out
-        return train_or_restore(
-            task,
-            name,
-            bodies,
-            lambda: train_mmd(task, bodies, self._folds.rows, held_out, name),
-        )
+        return train_mmd(task, bodies, rows, held_out, "one scenario, mmd")
 
     def _train_relaxed_first(
         self, name: str, bodies: Sequence[nn.Module], is_one: bool
@@ -134,22 +120,13 @@ class IntegerTraining:
         programs: int,
         *,
         batch: int = _BATCH,
-        oracle: Oracle | None = None,
         **options: Any,
     ) -> list[nn.Module]:
-        """Return bodies trained on some number of programs; options are those of Direct."""
+        """Return bodies trained on some number of programs; options are those of ``train_direct``."""
         if programs == 0:
             return list(bodies)
-        task = self._task
-        steps, size = steps_and_batch(programs, batch)
-        rows = sampled_rows(
-            self._folds.rows, steps * size, 1, task.rng(f"{stage} rows")
-        )
-        schedule = Schedule.of_steps(steps, rows, size, rate, 0.0)
-        options.setdefault("draws", self._plan.draws)
-
-        def train() -> list[nn.Module]:
-            direct = Direct(task, self._samplers, oracle=oracle, **options)
-            return direct.train(bodies, rows, stage, schedule)
-
-        return train_or_restore(task, stage, bodies, train)
+        task, length = self._task, steps_and_batch(programs, batch)
+        rng = task.rng(f"{stage} rows")
+        rows, schedule = sample_schedule(self._folds.rows, *length, rate, rng)
+        options = {"schedule": schedule, "draws": self._plan.draws, **options}
+        return train_direct(task, stage, bodies, rows, self._samplers, **options)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pyomo_csg.learn.candidates.fits import Candidate, GeneratorFit
 from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.distributions.conditional import ConditionalDistribution
 from pyomo_csg.learn.distributions.features import standard_spread
@@ -20,6 +19,7 @@ from pyomo_csg.learn.generators.distribution_generators import (
     ReducedGenerator,
 )
 from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
+from pyomo_csg.learn.selection.fits import Candidate, GeneratorFit
 from pyomo_csg.learn.task import Task
 
 SAMPLE_AVERAGE = "sample average"

@@ -54,8 +54,8 @@ class ConditionalDistribution(Protocol):
     ) -> np.ndarray:
         """Return outcomes (B, count, p) drawn for rows (B,) of the history.
 
-        What is drawn for a row uses neither its outcome nor a model that has seen it.
-        A distribution that was restored from arrays cannot do this.
+        Draws for a row use neither its outcome nor a model that has seen it. A distribution
+        that was restored from arrays cannot do this.
         """
 
     def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
@@ -85,13 +85,13 @@ def fit_distributions(
     in_time : bool
         Whether rows are in the order of time, so that they are held out in blocks.
     kinds : sequence of str
-        Names of forecasts stand for the forecast plus its errors. A mixture consists of
+        The name of a forecast means the forecast plus its errors. A mixture consists of
         the other kinds.
 
     Notes
     -----
-    The time is bounded: with many rows or columns there are fewer trees, each sees some
-    rows, splits look at the outcomes' main components, and there is no boosting.
+    The time is bounded: with many rows or columns, there are fewer trees on fewer rows,
+    splits look at the outcomes' main components, and there is no boosting.
     """
     with threadpool_limits(1, "blas"):  # matrices are small, and threads would spin
         return _fit(Fits(contexts, outcomes, seed, in_time), kinds, (lower, upper))

@@ -13,7 +13,7 @@ from pyomo_csg.learn.distributions.stored_arrays import (
     Arrays,
     StoredArrays,
     damage,
-    with_prefix,
+    store_parts,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _STEPS = 3000
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Each part with the probability of its share (parts,)."""
+    """A distribution that is each of its parts with a probability, ``shares`` (parts,)."""
 
     name: str
     parts: Sequence[ConditionalDistribution]
@@ -81,13 +81,9 @@ class Mixture:
 
     def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
         """Return a JSON description, and the arrays."""
-        arrays: Arrays = {"shares": self.shares}
-        descriptions = []
-        for i, part in enumerate(self.parts):
-            description, inside = part.to_arrays()
-            descriptions.append(description)
-            arrays |= with_prefix(f"parts/{i}", inside)
-        return {"kind": "mixture", "name": self.name, "parts": descriptions}, arrays
+        parts, arrays = store_parts(self.parts)
+        description = {"kind": "mixture", "name": self.name, "parts": parts}
+        return description, {"shares": self.shares, **arrays}
 
 
 def restore_mixture(
@@ -126,7 +122,7 @@ def _mean_distances(
 
     The first is (k,), the second (k, k), without those of a draw to itself.
     """
-    from scipy.spatial.distance import cdist  # deciding does without
+    from scipy.spatial.distance import cdist  # not needed to decide
 
     _, k, c, p = drawn.shape
     apart = np.linalg.norm(drawn - outcomes[:, None, None], axis=3).mean(axis=(0, 2))

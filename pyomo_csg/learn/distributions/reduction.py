@@ -19,8 +19,8 @@ def reduce(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return exactly K cluster centers and their weights, in about a millisecond.
 
-    A few starts by k-means++ take a few steps of Lloyd's algorithm together, and the best
-    is then completed.
+    Lloyd's algorithm takes a few steps from a few starts by k-means++, and then continues
+    from the best of these.
 
     Parameters
     ----------
@@ -151,24 +151,10 @@ def kmeans(
     seed: int = 0,
     unit: Any = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return cluster centers, weighted by the share of outcomes in each cluster.
+    """Return cluster centers by scikit-learn, weighted by the shares of their outcomes.
 
-    Parameters
-    ----------
-    outcomes : array (m, p)
-    weights : array (m,), optional
-        Default: 1/m each.
-    count : int
-        K. If there are fewer distinct outcomes, those are returned.
-    seed : int
-        Seed of the ten starts.
-    unit : float or array (p,), optional
-        Outcomes are divided by this before distances are computed.
-
-    Returns
-    -------
-    scenarios : array (K, p)
-    weights : array (K,)
+    Arguments and results are those of :func:`reduce`, but if there are fewer than K
+    distinct outcomes, those are returned. There are ten starts.
 
     Examples
     --------
@@ -200,18 +186,8 @@ def forward_selection(
 
     The fast forward selection of Heitsch and Roemisch (2003), with Euclidean distances.
     Outcomes that are not selected pass their weight to the nearest selected one, which is
-    optimal for that selection.
-
-    Parameters
-    ----------
-    outcomes, weights, count, unit
-        As in :func:`kmeans`.
-
-    Returns
-    -------
-    scenarios : array (K, p)
-        In order of selection.
-    weights : array (K,)
+    optimal for that selection. Arguments and results are those of :func:`kmeans`;
+    scenarios are in order of selection.
 
     Examples
     --------

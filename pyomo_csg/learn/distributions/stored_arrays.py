@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,6 +22,24 @@ def damage(problem: str) -> DataError:
 def with_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
     """Return arrays under longer names."""
     return {f"{prefix}/{name}": array for name, array in arrays.items()}
+
+
+class Storable(Protocol):
+    """What can be stored as a JSON description and arrays."""
+
+    def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
+        """Return both."""
+
+
+def store_parts(parts: Sequence[Storable]) -> tuple[list[dict[str, Any]], Arrays]:
+    """Return the descriptions of some parts, and their arrays under longer names."""
+    descriptions: list[dict[str, Any]] = []
+    arrays: Arrays = {}
+    for i, part in enumerate(parts):
+        description, inside = part.to_arrays()
+        descriptions.append(description)
+        arrays |= with_prefix(f"parts/{i}", inside)
+    return descriptions, arrays
 
 
 class StoredArrays:

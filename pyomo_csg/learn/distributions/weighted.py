@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 _MOST_AT_ONCE = 4_000_000  # distances
 _MOST_POINTS, _MOST_NEIGHBORS = 5000, 500
 MOST_OUTCOMES = 1000  # of one context, where they do not depend on it
-_FEWEST_SCORED, _MOST_SCORED = (
-    20,
-    200,
-)  # rows on which numbers of neighbors are compared
+_FEWEST_SCORED, _MOST_SCORED = 20, 200  # rows that compare numbers of neighbors
 _WORK = 5e8  # numbers that are compared for that
 
 
@@ -121,7 +118,7 @@ class Empirical:
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Return the same outcomes (k, p) and weights (k,) for each context.
 
-        Of more than 1000 outcomes, 1000 that are evenly spaced are used.
+        At most 1000 outcomes are used, evenly spaced in the history.
         """
         points = self.history[evenly_spaced(len(self.history), MOST_OUTCOMES)]
         share = np.full(len(points), 1 / len(points))
@@ -163,7 +160,7 @@ def restore_weighted(stored: StoredArrays, name: str) -> Weighted:
 def draw_others(
     rows: np.ndarray, m: int, count: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return rows (B, count) of m, drawn from all but the row itself if there are others."""
+    """Return draws (B, count) from m rows, never the row itself unless it is the only one."""
     if m == 1:
         return np.zeros((len(rows), count), dtype=int)
     picked = rng.integers(m - 1, size=(len(rows), count))
@@ -173,7 +170,7 @@ def draw_others(
 def positive_outcomes(
     weights: csr_array, outcomes: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return, per row of weights (n, m), the outcomes (k, p) with weight, and that (k,)."""
+    """Return the outcomes (k, p) with positive weights, and these (k,), per row of weights."""
     ends = weights.indptr[1:-1]
     rows, shares = np.split(weights.indices, ends), np.split(weights.data, ends)
     return [outcomes[some] for some in rows], [w / w.sum() for w in shares]
@@ -227,7 +224,7 @@ class Neighbors:
         """Return the points (B, count) nearest to some rows, the nearest first."""
         found = self.nearest(self.fitted[rows], count + 1)
         is_self = self.kept[found] == rows[:, None]
-        # A row is not among the nearest if it is no point, or if copies hide it.
+        # A row may be missing if it is not among the points, or has more copies than fit.
         is_self[~is_self.any(axis=1), -1] = True
         return found[~is_self].reshape(len(rows), count)
 
@@ -272,8 +269,8 @@ def fit_neighbors(
 ) -> tuple[Neighbors, np.ndarray]:
     """Return neighbors in contexts, in spreads of the features, and their outcomes (k, p).
 
-    Their number has the least energy score on some rows of the history, given the
-    outcomes of the nearest others.
+    Their number is the one with the least energy score on some rows of the history, each
+    predicted by the outcomes of its nearest other rows.
     """
     features, m = context_features(contexts), len(outcomes)
     center, spread = features.mean(axis=0), feature_spread(features)
@@ -317,7 +314,7 @@ def restore_neighbors(stored: StoredArrays) -> Neighbors:
 
 
 def _sparse(shares: np.ndarray, columns: np.ndarray, n: int, m: int) -> csr_array:
-    """Return weights (n, m) with as many entries in every row."""
+    """Return weights (n, m) with the same number of entries in every row."""
     from scipy.sparse import csr_array  # networks do without
 
     starts = np.linspace(0, len(columns), n + 1).round().astype(int)

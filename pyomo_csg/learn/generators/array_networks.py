@@ -272,10 +272,8 @@ def domain_map(
     with np.errstate(all="ignore"):  # numbers of a hostile file may overflow
         width = np.maximum(most - least, _LEAST_WIDTH)
         share = np.clip((center - least) / width, _MARGIN, 1 - _MARGIN)
-        shift, gain = (
-            np.log(share / (1 - share)),
-            spread / (width * share * (1 - share)),
-        )
+        shift = np.log(share / (1 - share))
+        gain = spread / (width * share * (1 - share))
         lower_shift = _softplus_inverse((center - least) / spread)
         upper_shift = _softplus_inverse((most - center) / spread)
 
@@ -307,6 +305,12 @@ def domain_map(
         return outcome
 
     return outcomes
+
+
+def softmax(logs: np.ndarray) -> np.ndarray:
+    """Return the weights (..., K) of their logarithms."""
+    shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return shares / shares.sum(axis=-1, keepdims=True)
 
 
 def _softplus(values: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from typing_extensions import Self
 
 from pyomo_csg.learn.distributions.conditional import (
     ConditionalDistribution,
@@ -19,7 +20,11 @@ from pyomo_csg.learn.distributions.stored_arrays import (
     damage,
     with_prefix,
 )
-from pyomo_csg.learn.generators.array_networks import body_function, feedforward_types
+from pyomo_csg.learn.generators.array_networks import (
+    body_function,
+    feedforward_types,
+    softmax,
+)
 from pyomo_csg.learn.generators.scenario_generator import PerContext
 
 Arrays = Mapping[str, np.ndarray]
@@ -76,13 +81,14 @@ class Frame:
         return points, stored.shares("weights", len(points))
 
 
-class _Framed:
-    """What all generators of this module share."""
+class _FramedGenerator:
+    """A generator of ``count`` scenarios; their number varies if it is None."""
 
     kind: str
+    is_weighted = True
 
-    def __init__(self, frame: Frame):
-        self.frame = frame
+    def __init__(self, frame: Frame, count: int | None):
+        self.frame, self.count = frame, count
 
     @property
     def context_shape(self) -> tuple[int, ...]:
@@ -109,27 +115,43 @@ class _Framed:
         """The upper bounds (p,) of all scenarios."""
         return self.frame.upper
 
+    @classmethod
+    def restore(cls, description: Mapping[str, Any], arrays: Arrays) -> Self:
+        """Return the generator of a description."""
+        stored = StoredArrays(description, arrays)
+        return cls._from_stored(stored, Frame.restore(stored))
+
+    @classmethod
+    def _from_stored(cls, stored: StoredArrays, frame: Frame) -> Self:
+        raise NotImplementedError
+
     def _clip(self, scenarios: np.ndarray) -> np.ndarray:
-        return np.minimum(np.maximum(scenarios, self.frame.lower), self.frame.upper)
+        return np.minimum(np.maximum(scenarios, self.lower), self.upper)
 
     def _describe(
-        self, arrays: dict[str, np.ndarray], **more: Any
+        self,
+        arrays: dict[str, np.ndarray],
+        distribution: ConditionalDistribution | None = None,
+        **more: Any,
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        frame, own = self.frame.to_arrays()
-        description = {"kind": self.kind, "frame": frame, **more}
-        return description, {**with_prefix("frame", own), **arrays}
+        """Return the description and the arrays, with those of a distribution."""
+        frame, inside = self.frame.to_arrays()
+        description: dict[str, Any] = {"kind": self.kind, "frame": frame}
+        arrays = {**with_prefix("frame", inside), **arrays}
+        if distribution is not None:
+            description["distribution"], inside = distribution.to_arrays()
+            arrays |= with_prefix("distribution", inside)
+        return {**description, **more}, arrays
 
 
-class ConstantGenerator(_Framed):
+class ConstantGenerator(_FramedGenerator):
     """The same scenarios (K, p) and weights (K,) for every context."""
 
     kind = "constant"
 
     def __init__(self, scenarios: np.ndarray, weights: np.ndarray, frame: Frame):
-        super().__init__(frame)
+        super().__init__(frame, len(scenarios))
         self.scenarios, self.weights = self._clip(scenarios), weights
-        self.count: int | None = len(scenarios)
-        self.is_weighted = True
 
     def __call__(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K)."""
@@ -141,16 +163,11 @@ class ConstantGenerator(_Framed):
         return self._describe({"scenarios": self.scenarios, "weights": self.weights})
 
     @classmethod
-    def restore(
-        cls, description: Mapping[str, Any], arrays: Arrays
-    ) -> ConstantGenerator:
-        """Return the generator of a description."""
-        stored = StoredArrays(description, arrays)
-        frame = Frame.restore(stored)
+    def _from_stored(cls, stored: StoredArrays, frame: Frame) -> Self:
         return cls(*frame.points(stored, "scenarios"), frame)
 
 
-class AtomGenerator(_Framed):
+class AtomGenerator(_FramedGenerator):
     """Scenarios location(x) + scale(x) * atoms (K, p), with fixed weights (K,)."""
 
     kind = "atoms"
@@ -162,10 +179,8 @@ class AtomGenerator(_Framed):
         weights: np.ndarray,
         frame: Frame,
     ):
-        super().__init__(frame)
+        super().__init__(frame, len(atoms))
         self.distribution, self.atoms, self.weights = distribution, atoms, weights
-        self.count: int | None = len(atoms)
-        self.is_weighted = True
 
     def __call__(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K)."""
@@ -175,19 +190,15 @@ class AtomGenerator(_Framed):
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description and the arrays."""
-        distribution, arrays = _store_distribution(self.distribution)
-        arrays = {**arrays, "atoms": self.atoms, "weights": self.weights}
-        return self._describe(arrays, distribution=distribution)
+        arrays = {"atoms": self.atoms, "weights": self.weights}
+        return self._describe(arrays, self.distribution)
 
     @classmethod
-    def restore(cls, description: Mapping[str, Any], arrays: Arrays) -> AtomGenerator:
-        """Return the generator of a description."""
-        stored = StoredArrays(description, arrays)
-        frame = Frame.restore(stored)
+    def _from_stored(cls, stored: StoredArrays, frame: Frame) -> Self:
         return cls(frame.residuals(stored), *frame.points(stored, "atoms"), frame)
 
 
-class ForecastNetworkGenerator(_Framed):
+class ForecastNetworkGenerator(_FramedGenerator):
     """Scenarios location(x) + scale(x) * the mean output of some networks.
 
     ``settings`` are those of a feedforward network from standardized contexts to (K, p + 1)
@@ -203,7 +214,7 @@ class ForecastNetworkGenerator(_Framed):
         members: Sequence[Arrays],
         frame: Frame,
     ):
-        super().__init__(frame)
+        super().__init__(frame, int(settings["shape"][0]))
         self.distribution, self.members = distribution, [*map(dict, members)]
         self.settings: dict[str, Any] = {
             "inputs": int(settings["inputs"]),
@@ -213,39 +224,30 @@ class ForecastNetworkGenerator(_Framed):
         self._bodies = [
             body_function("Feedforward", self.settings, one) for one in self.members
         ]
-        self.count: int | None = self.settings["shape"][0]
-        self.is_weighted = True
 
     def __call__(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K)."""
         inputs = (contexts - self.center) / self.spread
         free = np.mean([body(inputs) for body in self._bodies], axis=0)
         location, scale = self.distribution.location_and_scale(contexts)
-        shares = np.exp(free[..., -1] - free[..., -1].max(axis=1, keepdims=True))
-        return (
-            self._clip(location[:, None] + scale[:, None] * free[..., :-1]),
-            shares / shares.sum(axis=1, keepdims=True),
-        )
+        scenarios = location[:, None] + scale[:, None] * free[..., :-1]
+        return self._clip(scenarios), softmax(free[..., -1])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description and the arrays."""
-        distribution, arrays = _store_distribution(self.distribution)
+        arrays: dict[str, np.ndarray] = {}
         for number, member in enumerate(self.members):
             arrays |= with_prefix(f"members/{number}", member)
         return self._describe(
             arrays,
-            distribution=distribution,
+            self.distribution,
             settings={**self.settings, "inputs": [self.settings["inputs"]]},
             members=[{}] * len(self.members),
         )
 
     @classmethod
-    def restore(
-        cls, description: Mapping[str, Any], arrays: Arrays
-    ) -> ForecastNetworkGenerator:
-        """Return the generator of a description."""
-        stored = StoredArrays(description, arrays)
-        frame, inside = Frame.restore(stored), stored.part("settings")
+    def _from_stored(cls, stored: StoredArrays, frame: Frame) -> Self:
+        inside = stored.part("settings")
         inputs, shape = inside.sizes("inputs"), inside.sizes("shape")
         if (inputs, shape[1:]) != (frame.context_shape, (len(frame.lower) + 1,)):
             raise damage(f"networks map {inputs} to {shape}")
@@ -259,7 +261,7 @@ class ForecastNetworkGenerator(_Framed):
         return cls(frame.residuals(stored), settings, members, frame)
 
 
-class ReducedGenerator(_Framed):
+class ReducedGenerator(_FramedGenerator):
     """A conditional distribution reduced to K weighted scenarios for each context.
 
     Distances are in ``unit`` (p,).
@@ -274,10 +276,8 @@ class ReducedGenerator(_Framed):
         unit: np.ndarray,
         frame: Frame,
     ):
-        super().__init__(frame)
+        super().__init__(frame, count)
         self.distribution, self.unit = distribution, unit
-        self.count: int | None = count
-        self.is_weighted = True
 
     def __call__(self, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return scenarios (n, K, p) and weights (n, K)."""
@@ -291,36 +291,27 @@ class ReducedGenerator(_Framed):
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description and the arrays."""
-        distribution, arrays = _store_distribution(self.distribution)
         return self._describe(
-            {**arrays, "unit": self.unit},
-            distribution=distribution,
-            count=[self.count],
+            {"unit": self.unit}, self.distribution, count=[self.count]
         )
 
     @classmethod
-    def restore(
-        cls, description: Mapping[str, Any], arrays: Arrays
-    ) -> ReducedGenerator:
-        """Return the generator of a description."""
-        stored = StoredArrays(description, arrays)
-        frame, (count, *more) = Frame.restore(stored), stored.sizes("count")
+    def _from_stored(cls, stored: StoredArrays, frame: Frame) -> Self:
+        count, *more = stored.sizes("count")
         if more or count > _MOST_SCENARIOS:
             raise damage(f"there are {count} scenarios")
         unit = stored.positive("unit", len(frame.lower))
         return cls(frame.distribution(stored), count, unit, frame)
 
 
-class FullGenerator(_Framed):
+class FullGenerator(_FramedGenerator):
     """All outcomes of a conditional distribution, with their weights."""
 
     kind = "full"
 
     def __init__(self, distribution: ConditionalDistribution, frame: Frame):
-        super().__init__(frame)
+        super().__init__(frame, None)
         self.distribution = distribution
-        self.count: int | None = None
-        self.is_weighted = True
 
     def __call__(self, contexts: np.ndarray) -> tuple[PerContext, PerContext]:
         """Return scenarios and weights, a list of one array per context."""
@@ -329,24 +320,13 @@ class FullGenerator(_Framed):
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description and the arrays."""
-        distribution, arrays = _store_distribution(self.distribution)
-        return self._describe(arrays, distribution=distribution)
+        return self._describe({}, self.distribution)
 
     @classmethod
-    def restore(cls, description: Mapping[str, Any], arrays: Arrays) -> FullGenerator:
-        """Return the generator of a description."""
-        stored = StoredArrays(description, arrays)
-        frame = Frame.restore(stored)
+    def _from_stored(cls, stored: StoredArrays, frame: Frame) -> Self:
         return cls(frame.distribution(stored), frame)
 
 
 def _repeat(values: np.ndarray, n: int) -> np.ndarray:
     """Return a new array of n copies."""
     return np.repeat(values[None], n, axis=0)
-
-
-def _store_distribution(
-    distribution: ConditionalDistribution,
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    description, arrays = distribution.to_arrays()
-    return description, with_prefix("distribution", arrays)

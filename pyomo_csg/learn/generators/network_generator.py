@@ -11,6 +11,7 @@ from pyomo_csg.learn.generators.array_networks import (
     body_function,
     domain_map,
     forecast_function,
+    softmax,
     within,
 )
 from pyomo_csg.learn.generators.network_description import (
@@ -88,7 +89,7 @@ class NetworkGenerator:
         if self._network is None:
             import torch
 
-            from pyomo_csg.learn.networks.architecture import restore_network
+            from pyomo_csg.learn.networks.torch_generator import restore_network
 
             state = {name: torch.from_numpy(x) for name, x in self._arrays.items()}
             network = restore_network(self._description, state).eval()
@@ -103,9 +104,7 @@ class NetworkGenerator:
         scenarios = self._place(free[..., :numbers], contexts)
         if free.shape[-1] == numbers:
             return scenarios, np.full(free.shape[:-1], 1 / free.shape[-2])
-        logs = free[..., numbers]
-        shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
-        return scenarios, shares / shares.sum(axis=-1, keepdims=True)
+        return scenarios, softmax(free[..., numbers])
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the description of the network, and its parameters and buffers."""

@@ -20,8 +20,8 @@ from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
 
 Restorer = Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], ScenarioGenerator]
 
-# By the kind in a description. Each refuses what is not sound by a DataError, or by one
-# of storage.CONTENT_ERRORS, before it allocates memory.
+# By the kind in a description. Each raises a DataError, or one of storage.CONTENT_ERRORS,
+# for damaged content before it allocates memory.
 RESTORERS: dict[str, Restorer] = {
     "network": NetworkGenerator.restore,
     **{

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.samplers import Sampler
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import scenarios_from_output
@@ -20,15 +21,34 @@ from pyomo_csg.solve import Oracle
 logger = logging.getLogger(__name__)
 
 
+def train_direct(
+    task: Task,
+    stage: str,
+    bodies: Sequence[nn.Module],
+    rows: Sequence[np.ndarray],
+    samplers: Sequence[Sampler],
+    heads: Sequence[Any] | None = None,
+    schedule: Schedule | None = None,
+    **options: Any,
+) -> list[nn.Module]:
+    """Return bodies trained by :class:`Direct`, or read them from the checkpoint."""
+
+    def train() -> list[nn.Module]:
+        direct = Direct(task, samplers, heads, **options)
+        return direct.train(bodies, rows, stage, schedule)
+
+    return train_or_restore(task, stage, bodies, train)
+
+
 class Direct:
     """Trains networks on the costs of their decisions, one sampler of outcomes per member.
 
-    Noise on the scenarios smooths the corners of the decision as a function of them;
-    ``together`` moves all scenarios of a context by the same amount, since copies of one scenario would
-    otherwise spread. Programs that could not be solved have no gradient: there, the MMD
-    loss alone moves the scenarios. ``regularization`` is the weight of the MMD loss, in
-    standard deviations of either loss. The oracle of a relaxation is faster than the task's.
-    ``failed`` counts the unsolved programs.
+    Noise on the scenarios smooths the corners of the decision as a function of them. With
+    ``together``, the noise is the same for all scenarios of a context, since copies of one
+    scenario would spread otherwise. Programs that could not be solved have no gradient:
+    there, only the MMD loss moves the scenarios. ``regularization`` is the weight of the MMD
+    loss, in standard deviations of either loss. ``oracle`` may be that of a relaxation,
+    which is faster than the task's. ``failed`` counts the unsolved programs.
     """
 
     def __init__(
@@ -64,7 +84,7 @@ class Direct:
             )
         ensemble = Ensemble(bodies).to(self._task.device)
         steps = schedule.steps(rows) * schedule.epochs
-        with self._task.log.stage(stage, steps, "step") as bar:
+        with self._task.log.stage(stage, steps) as bar:
 
             def loss(batch: np.ndarray) -> Tensor:
                 found = self._losses(ensemble, batch, rng)

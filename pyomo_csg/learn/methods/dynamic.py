@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from pyomo_csg.learn.methods.labels import label_bodies
 from pyomo_csg.learn.methods.static import (
     LossNetFit,
-    label_bodies,
     train_on_loss_net,
     train_static,
 )

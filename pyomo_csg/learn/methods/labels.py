@@ -1,12 +1,17 @@
-"""Exact losses of many cases, solved in chunks that a checkpoint stores."""
+"""Labels of a Loss-Net: exact losses, solved in chunks that a checkpoint stores."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from torch import nn
 
+from pyomo_csg.learn.methods.mmd import expand_heads
+from pyomo_csg.learn.networks.loss_net import LossSamples
 from pyomo_csg.learn.task import Task
 from pyomo_csg.solve import Oracle
 
@@ -14,6 +19,32 @@ logger = logging.getLogger(__name__)
 
 # Cases per chunk. A chunk takes seconds at most, since that is what a kill loses.
 _LINEAR_LABELS, _INTEGER_LABELS = 512, 32
+
+
+def label_bodies(
+    task: Task,
+    bodies: Sequence[nn.Module],
+    rows: Sequence[np.ndarray],
+    stage: str,
+    head: Any = None,
+    kind: str = "optimistic",
+) -> list[LossSamples]:
+    """Return the scenarios of bodies on their rows with losses, solved in one batch."""
+    heads = expand_heads(task, head, len(bodies))
+    found = [
+        task.generate_scenarios(body, mine, its_head)
+        for body, mine, its_head in zip(bodies, rows, heads, strict=True)
+    ]
+    scenarios = np.concatenate([one for one, _ in found])
+    weights = np.concatenate([one for _, one in found])
+    places = np.concatenate(list(rows))
+    outcomes = task.history.outcomes[places]
+    shares = task.solver_weights(weights)
+    losses = label_losses(task, stage, scenarios, outcomes, shares, kind, places)
+    task.log.record(stage, len(losses), missing=int(np.isnan(losses).sum()))
+    together = LossSamples(scenarios, weights, outcomes, penalize_unsolved(losses))
+    *ends, total = np.cumsum([len(mine) for mine in rows])
+    return [together.take(cases) for cases in np.split(np.arange(total), ends)]
 
 
 def label_losses(
@@ -27,7 +58,7 @@ def label_losses(
 ) -> np.ndarray:
     """Return the losses (n,) of deciding on scenarios (n, K, p) when outcomes (n, p) follow.
 
-    It is NaN for programs that could not be solved and for scenarios that are not finite;
+    They are NaN for programs that could not be solved and for scenarios that are not finite;
     a warning counts them. ``stage`` names the bar, the log entries and the stored chunks.
     ``rows`` (n,) are those of the history that the cases belong to.
     """
@@ -38,7 +69,7 @@ def label_losses(
     if weights is not None:
         finite &= np.isfinite(weights).all(axis=1)
     losses = np.full(n, np.nan)
-    with task.log.stage(stage, n, "label") as bar:
+    with task.log.stage(stage, n) as bar:
         for start in range(0, n, size):
             chunk = slice(start, min(start + size, n))
             name = f"{stage}-{start}"
@@ -65,8 +96,7 @@ def label_losses(
             solved = losses[~np.isnan(losses)]
             mean = float(solved.mean()) if len(solved) else float("nan")
             bar.step(chunk.stop - start, loss=mean)
-    unsolved = int(np.isnan(losses).sum())
-    if unsolved:
+    if unsolved := int(np.isnan(losses).sum()):
         logger.warning(
             "%s: %d of %d programs could not be solved; the first reason: %s",
             *(stage, unsolved, n, reason),

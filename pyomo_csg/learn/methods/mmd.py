@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyomo_csg.learn.distributions.samplers import evenly_spaced
+from pyomo_csg.learn.checkpoint import train_or_restore
+from pyomo_csg.learn.distributions.features import evenly_spaced
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import scenarios_from_output
 from pyomo_csg.learn.task import Task
@@ -32,13 +33,26 @@ def train_mmd(
     *,
     head: Any = None,
 ) -> list[nn.Module]:
-    """Return copies of bodies trained on the MMD loss in one ensemble.
+    """Return copies of bodies trained on the MMD loss, or read them from the checkpoint.
 
-    With held-out rows, all members are restored to where their mean held-out loss was
+    They are trained in one ensemble. With held-out rows, all members are restored to where their mean held-out loss was
     least: after some epoch, or averaged over the second half. A member without held-out
     rows, such as the one on all rows, follows the others. Without any held-out rows, all
     are averaged. ``head`` is one for all members, or a list.
     """
+    return train_or_restore(
+        task, stage, bodies, lambda: _train(task, bodies, rows, held_out, stage, head)
+    )
+
+
+def _train(
+    task: Task,
+    bodies: Sequence[nn.Module],
+    rows: Sequence[np.ndarray],
+    held_out: Sequence[np.ndarray] | None,
+    stage: str,
+    head: Any,
+) -> list[nn.Module]:
     config = task.config
     ensemble = Ensemble(bodies).to(task.device)
     generate = scenario_generator(task, ensemble, head)
@@ -101,7 +115,7 @@ def expand_heads(task: Task, head: Any, count: int) -> list[Any]:
 def mmd_scale(task: Task) -> float:
     """Return the outcomes' spread as the kernel sees it: 1 in standard units.
 
-    Losses are divided by it, so that gradients have one size whatever the units.
+    Losses are divided by it, so that the size of gradients does not depend on units.
     """
     return float((task.omega.spread / task.kernel_unit).square().mean().sqrt())
 

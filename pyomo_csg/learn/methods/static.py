@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pyomo_csg.learn.checkpoint import restore_parameters
 from pyomo_csg.learn.config import parse_number
-from pyomo_csg.learn.methods.labels import label_losses, penalize_unsolved
+from pyomo_csg.learn.methods.labels import label_bodies
 from pyomo_csg.learn.methods.mmd import expand_heads, mmd_scale, scenario_generator
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.loss_net import (
@@ -180,32 +180,6 @@ def train_on_loss_net(
     return ensemble.members()
 
 
-def label_bodies(
-    task: Task,
-    bodies: Sequence[nn.Module],
-    rows: Sequence[np.ndarray],
-    stage: str,
-    head: Any = None,
-    kind: str = "optimistic",
-) -> list[LossSamples]:
-    """Return the scenarios of bodies on their rows with losses, solved in one batch."""
-    heads = expand_heads(task, head, len(bodies))
-    found = [
-        task.generate_scenarios(body, mine, its_head)
-        for body, mine, its_head in zip(bodies, rows, heads, strict=True)
-    ]
-    scenarios = np.concatenate([one for one, _ in found])
-    weights = np.concatenate([one for _, one in found])
-    places = np.concatenate(list(rows))
-    outcomes = task.history.outcomes[places]
-    shares = task.solver_weights(weights)
-    losses = label_losses(task, stage, scenarios, outcomes, shares, kind, places)
-    task.log.record(stage, len(losses), missing=int(np.isnan(losses).sum()))
-    together = LossSamples(scenarios, weights, outcomes, penalize_unsolved(losses))
-    *ends, total = np.cumsum([len(mine) for mine in rows])
-    return [together.take(cases) for cases in np.split(np.arange(total), ends)]
-
-
 def resolve_lambda(
     regularization: float | str,
     task: Task,
@@ -235,7 +209,7 @@ def resolve_lambda(
 def standard_lambdas(task: Task) -> list[float]:
     """Return a grid of lambdas in standard deviations of costs per one of outcomes.
 
-    The grid then serves every problem, whatever its units.
+    One grid then suits every problem, in any units.
     """
     cost_scale, outcome_scale = task.cost_scale, mmd_scale(task)
     return [factor * cost_scale / outcome_scale for factor in GRID]

@@ -14,7 +14,8 @@ from pyomo_csg.learn.distributions.distances import (
     kappa_distance,
     wasserstein,
 )
-from pyomo_csg.learn.methods.static import LossNetFit, label_bodies
+from pyomo_csg.learn.methods.labels import label_bodies
+from pyomo_csg.learn.methods.static import LossNetFit
 from pyomo_csg.learn.networks.loss_net import LossNet, LossSamples
 from pyomo_csg.learn.task import Task
 

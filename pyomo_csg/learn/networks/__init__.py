@@ -1,1 +1,1 @@
-"""Task-Nets, the Loss-Net, and the domains of the uncertain numbers."""
+"""Task-Nets, the Loss-Net, forecasts by networks, and the domains of the uncertain numbers."""

@@ -38,8 +38,8 @@ class Omega(nn.Module):
 
     def __init__(self, lower: Any, upper: Any, center: Any, spread: Any):
         super().__init__()
-        given = {"lower": lower, "upper": upper, "center": center, "spread": spread}
-        for name, values in given.items():
+        buffers = {"lower": lower, "upper": upper, "center": center, "spread": spread}
+        for name, values in buffers.items():
             self.register_buffer(name, torch.as_tensor(values, dtype=torch.float64))
         self._derive()
 

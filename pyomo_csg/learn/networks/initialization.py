@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,16 @@ def new_body(
         start = np.hstack([start, np.log(cluster_shares(points, start))[:, None]])
     body.start_at(torch.as_tensor(start))
     return body
+
+
+def new_bodies(
+    task: Task, kind: Any, rows: Sequence[np.ndarray], stage: str
+) -> list[Any]:
+    """Return a new body for each set of rows, which starts at clusters of its outcomes."""
+    return [
+        new_body(task, kind, unconstrained_outcomes(task, mine), task.rng(stage))
+        for mine in rows
+    ]
 
 
 def replicate_scenarios(body: Any, count: int, rng: np.random.Generator) -> Any:

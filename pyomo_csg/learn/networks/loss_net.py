@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import mlp
 from pyomo_csg.learn.task import Task

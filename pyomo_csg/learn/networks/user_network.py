@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.checkpoint import train_or_restore
-from pyomo_csg.learn.distributions.location_scale import (
+from pyomo_csg.learn.networks.location_scale import (
     fit_location_scale,
     unfitted_head,
 )

@@ -1,1 +1,1 @@
-"""The plan of a fit, its folds and scores, and searches over whole fits."""
+"""What compares candidates: the plan of a fit, its folds, scores, and the search of settings."""

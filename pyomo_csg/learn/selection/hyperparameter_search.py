@@ -1,10 +1,8 @@
-"""Searches over whole fits: hyperparameters at random, and the number of scenarios."""
+"""A random search for hyperparameters, by the held-out losses of whole fits."""
 
 from __future__ import annotations
 
-import logging
 import math
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,12 +15,7 @@ from sklearn.model_selection import ParameterSampler
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.progress import TimeUpError, TrainingLog
-from pyomo_csg.learn.selection.scoring import fill_unsolved, paired_difference
-
-logger = logging.getLogger(__name__)
-
-COUNTS = (1, 2, 3, 5, 10, 20, 40)  # numbers of scenarios that scenarios='auto' tries
-_TIMED = 10  # decisions
+from pyomo_csg.learn.selection.scoring import fill_unsolved
 
 _RATE = loguniform(3e-4, 1e-2)
 _ALWAYS = {
@@ -71,14 +64,14 @@ def search(
 ) -> MethodResult:
     """Return the best fit over hyperparameters drawn from a space, by held-out losses.
 
-    The settings as given are tried first. ``fit`` maps settings, and a name for their
-    stages, to a fit.
+    ``config`` itself is tried first. ``fit`` maps settings, and a name for their stages,
+    to a fit.
     """
     drawn = ParameterSampler(space, config.search - 1, random_state=seed)
     settings = [config, *(replace(config, **one) for one in drawn)]
     found: list[MethodResult] = []
     held, losses = [], []
-    with suppress(TimeUpError), log.stage("search", len(settings), "fit") as bar:
+    with suppress(TimeUpError), log.stage("search", len(settings)) as bar:
         for number, mine in enumerate(settings):
             one = fit(mine, f"search {number}")
             if log.stopped_in is not None and found:
@@ -100,67 +93,6 @@ def search(
         "loss_as_given": float(means[0]),
     }
     return found[best]
-
-
-def smallest_scenario_count(
-    counts: list[int],
-    seconds: float | None,
-    log: TrainingLog,
-    fit: Callable[[int], MethodResult],
-    decide: Callable[[MethodResult], Any],
-) -> MethodResult:
-    """Return the smallest K within one standard error of the best, and its fit.
-
-    ``counts`` are in rising order; larger ones are not tried once ``decide`` takes longer
-    than ``seconds``. A fit that the time budget cut short counts only if it is the first.
-    """
-    fits: list[MethodResult] = []
-    known: list[np.ndarray] = []
-    for count in counts:
-        found = fit(count)
-        if log.stopped_in is not None and fits:
-            break
-        slow = seconds is not None and _seconds(decide, found) > seconds
-        if slow and fits:
-            logger.info("a decision with K = %d takes more than %g s", count, seconds)
-            break
-        try:
-            known.append(found.costs())
-        except TimeUpError:
-            if fits:
-                break
-            return found
-        fits.append(found)
-        if slow:
-            logger.warning(
-                "even a decision with K = %d takes more than %g s", count, seconds
-            )
-            break
-        if log.stopped_in is not None:
-            break
-    costs = fill_unsolved(np.stack(known))
-    best = int(np.argmin(costs.mean(axis=1)))
-    apart = paired_difference(costs, costs[best])
-    chosen = int(np.flatnonzero(apart.mean <= apart.standard_error)[0])
-    fits[chosen].selection.scenarios_tried = [
-        {
-            "K": counts[i],
-            "loss": float(costs[i].mean()),
-            "standard_error": float(apart.standard_error[i]),
-        }
-        for i in range(len(fits))
-    ]
-    return fits[chosen]
-
-
-def _seconds(decide: Callable[[MethodResult], Any], found: MethodResult) -> float:
-    """Return the median time of a decision."""
-    times = []
-    for _ in range(_TIMED):
-        start = time.perf_counter()
-        decide(found)
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
 
 
 def _mean(losses: np.ndarray) -> float:

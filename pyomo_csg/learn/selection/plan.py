@@ -44,9 +44,7 @@ class ProgramTimes:
 
     solve: float  # zeta-SAA
     cost: float  # the recourse of a decision under one outcome
-    gradient: (
-        float | None
-    )  # zeta-SAA with the gradient of the loss; None: there is none
+    gradient: float | None  # zeta-SAA with the loss's gradient; None: there is none
     search: float  # what l_opt takes on top, to search among ties
     cpu_share: float = 1.0  # CPU seconds per second; less on a busy machine
 
@@ -226,7 +224,7 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     draws = int(np.clip(affordable, 2, task.config.draws))
     each = _program_seconds(times, draws)
     folds = task.config.folds or _count_folds(n, each * times.cpu_share)
-    # A fifth is enough of a long history, and where no more rows can be scored.
+    # One fifth is enough if the history is long, or if no more rows can be scored.
     if task.config.folds is None and (n > _LONG or scored <= n // 5):
         folds = _HOLDOUT
     members = _count_members(folds)
@@ -243,10 +241,8 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     integer = min(_MOST_INTEGER, int(share / (times.solve + draws * times.cost)))
     each_start = (times.solve + draws * times.cost) * times.cpu_share
     start = _STARTING / members / each_start
-    sets, compared = (
-        int(np.clip(start, 8, _MOST_SETS)),
-        int(np.clip(start / 8, 6, _MOST_COMPARED)),
-    )
+    sets = int(np.clip(start, 8, _MOST_SETS))
+    compared = int(np.clip(start / 8, 6, _MOST_COMPARED))
     rehearsal = _REHEARSAL_COSTS * times.cost + 64 * times.solve
     return Plan(
         scenarios=task.scenarios,
@@ -276,8 +272,8 @@ def _count_members(folds: int) -> int:
 def _plan_programs(rows: int, limit: float, each: float) -> int:
     """Return the programs of a candidate and fold; ``each`` takes CPU seconds in all folds.
 
-    CPU seconds, since a busy machine should train later, not less. Slow programs get more
-    time, up to the limit of the budget.
+    They are CPU seconds, so that a busy machine trains longer, not less. Slow programs get
+    more time, up to the limit of the budget.
     """
     enough = np.clip(4 * rows, _LEAST_PROGRAMS, _ENOUGH_PROGRAMS)
     return int(min(_MOST_PROGRAMS, limit, max(_COMFORTABLE / each, enough)))
@@ -316,7 +312,7 @@ def _program_seconds(times: ProgramTimes, draws: int) -> float:
 
 
 def _count_folds(rows: int, each: float) -> int:
-    """Return as many folds as training on them is affordable."""
+    """Return the number of folds on which training is affordable."""
     for folds in (_MOST_FOLDS, _SOME_FOLDS):
         if each * min(6 * rows, _ENOUGH_PROGRAMS) * (folds + 1) < _COMFORTABLE_FOLDS:
             return folds

@@ -10,17 +10,14 @@ import numpy as np
 from scipy.stats import norm
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.candidates.fits import Candidate, Fit
-from pyomo_csg.learn.distributions.samplers import (
-    ResidualSampler,
-    Sampler,
-    evenly_spaced,
-)
+from pyomo_csg.learn.distributions.features import evenly_spaced
+from pyomo_csg.learn.distributions.samplers import ResidualSampler, Sampler
 from pyomo_csg.learn.fit_result import CandidateScore, Selection
+from pyomo_csg.learn.selection.fits import Candidate, Fit
 from pyomo_csg.learn.selection.folds import Folds
 from pyomo_csg.learn.task import Task
 
-_ROWS, _DRAWS, _ERRORS = 48, 48, 256
+_ROWS, _ERRORS = 48, 256
 _CLEARLY = 2.0  # standard errors by which a clear difference exceeds zero
 _AS_GOOD = 0.5  # standard errors within which the simpler candidate is preferred
 _WEEK = 7  # rows over which errors of daily series often repeat
@@ -83,7 +80,7 @@ def compare_candidates(
 ) -> Selection:
     """Choose the candidate with the least mean cost (candidates, n) on held-out rows.
 
-    Candidates come in the order of simplicity: a simpler one is chosen if it is within half
+    Candidates are in the order of simplicity: a simpler one is chosen if it is within half
     a standard error of the best. The ``trusted`` candidate is chosen unless another one is
     better by more than two. NaN, an unsolved program, counts as the worst cost of all.
     """
@@ -135,18 +132,14 @@ class Scoreboard:
     """The costs of all candidates so far, on the same held-out rows.
 
     Each row is evaluated by the fold that has not seen it, on its observed outcome or, with
-    ``samplers``, on what the sampler of its fold draws. ``means`` are the mean costs by
-    name, for those who train further candidates.
+    ``samplers``, on all residuals of its fold's sampler. ``means`` are the mean costs by
+    name, which decide how further candidates are trained.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        folds: Folds,
-        rows: int,
-        samplers: Sequence[ResidualSampler] | None = None,
-    ):
-        self._task, self._folds, self.samplers = task, folds, samplers
+    samplers: Sequence[ResidualSampler] | None = None
+
+    def __init__(self, task: Task, folds: Folds, rows: int):
+        self._task = task
         held = sum(map(len, folds.held_out))
         share = min(1.0, rows / held)
         self._rows = [
@@ -161,7 +154,7 @@ class Scoreboard:
 
     @property
     def has_candidate(self) -> bool:
-        """Whether there is one, scored or not."""
+        """Whether there is a candidate, scored or not."""
         return self._unscored is not None
 
     @property
@@ -172,17 +165,16 @@ class Scoreboard:
         return {one.name: float(costs.mean()) for one, costs in pairs}
 
     def keep(self, candidate: Candidate) -> None:
-        """Let a candidate be selected if none is scored; the first one is."""
+        """Remember the first candidate, to be selected if none is scored."""
         self._unscored = self._unscored or candidate
 
     def add(self, candidate: Candidate) -> None:
         """Evaluate a candidate; raise TimeUpError if the time is up before the end."""
         self.keep(candidate)
         stage = f"score {candidate.name}"
-        stored = self._task.checkpoint.load(stage)
-        if stored is None:
-            costs = self._evaluate(candidate, stage)
-            stored = self._task.checkpoint.save(stage, {"costs": costs})
+        stored = self._task.checkpoint.stage(
+            stage, lambda: {"costs": self._evaluate(candidate, stage)}
+        )
         self.candidates.append(candidate)
         self._costs.append(stored["costs"])
         self._task.log.bar.best = min(self.means, key=self.means.__getitem__)
@@ -214,7 +206,7 @@ class Scoreboard:
 
     def _evaluate(self, candidate: Candidate, stage: str) -> np.ndarray:
         costs = []
-        with self._task.log.stage(stage, len(self._rows), "fold") as bar:
+        with self._task.log.stage(stage, len(self._rows)) as bar:
             for fold, rows in enumerate(self._rows):
                 fit = candidate.fits[fold]
                 if self.samplers is None:
@@ -257,13 +249,13 @@ def costs_by_residual(
 
 
 def expected_costs(
-    task: Task, fit: Fit, rows: np.ndarray, sampler: Sampler, draws: int | None = None
+    task: Task, fit: Fit, rows: np.ndarray, sampler: Sampler, draws: int
 ) -> np.ndarray:
     """Return the mean costs (n,) of decisions on rows over sampled outcomes.
 
     They are NaN where a decision has no feasible recourse for one of the outcomes.
     """
-    outcomes = sampler.draw(rows, draws or _DRAWS, task.rng("expected losses"))
+    outcomes = sampler.draw(rows, draws, task.rng("expected losses"))
     return _costs(task, fit, rows, outcomes).mean(axis=1)
 
 
@@ -272,10 +264,10 @@ def best_fit(
     fits: Sequence[Fit],
     rows: np.ndarray,
     sampler: Sampler,
-    draws: int | None = None,
-    most: int = _ROWS,
+    draws: int,
+    most: int,
 ) -> int:
-    """Return the number of the fit with the least costly decisions on its rows."""
+    """Return the number of the fit with the least costly decisions on some of its rows."""
     some = task.rng("mean loss").choice(rows, min(most, len(rows)), replace=False)
     means = [expected_costs(task, fit, some, sampler, draws).mean() for fit in fits]
     return int(np.argmin(np.nan_to_num(means, nan=np.inf)))

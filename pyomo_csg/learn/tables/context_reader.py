@@ -30,7 +30,7 @@ def read_contexts(
     """Return contexts as an array (n, \\*shape), and whether a single one was given.
 
     If the contexts have names, a mapping or a Series is one context and a DataFrame has
-    one per row; other columns are ignored. A number will do for the shape (1,).
+    one per row; other columns are ignored. For the shape (1,), a number is one context.
 
     >>> read_contexts({"rain": 1, "price": 2.5}, (2,), ("price", "rain"))
     (array([[2.5, 1. ]]), True)
@@ -59,9 +59,9 @@ def read_contexts(
 def _read_plain(
     values: Any, shape: tuple[int, ...], names: tuple[str, ...] | None
 ) -> tuple[np.ndarray, bool] | None:
-    """Return what read_contexts does, or None if a cell may not be a sound number.
+    """Return the same as read_contexts, or None unless all cells are plain numbers.
 
-    Checks of each cell by its column take fifty times as long as a small program.
+    Checking each cell by its column takes fifty times as long as a small program.
     """
     try:
         found = _plain_array(values, names)
@@ -96,12 +96,9 @@ def _plain_array(values: Any, names: tuple[str, ...] | None) -> np.ndarray | Non
 
 
 def _named_row(row: dict[Any, Any], names: tuple[str, ...]) -> np.ndarray | None:
-    # Another key might be the same as text.
-    return (
-        _plain_row([row[name] for name in names])
-        if {*map(type, row)} == {str}
-        else None
-    )
+    if {*map(type, row)} != {str}:  # another key might be the same as text
+        return None
+    return _plain_row([row[name] for name in names])
 
 
 def _plain_row(row: Iterable[Any]) -> np.ndarray | None:

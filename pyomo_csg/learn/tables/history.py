@@ -50,8 +50,8 @@ class History:
 
     Contexts are vectors (n, d), or panels (n, W, d) of W time steps. Outcomes (n, p) are in
     the order of ``TwoStageModel.uncertain_params``, known numbers (n, r) in that of
-    ``TwoStageModel.known_params``. Names are those of a DataFrame, whose index may have
-    the dates of the rows.
+    ``TwoStageModel.known_params``. Context names are the columns of a DataFrame.
+    ``has_dates`` says whether its rows have dates in order.
     """
 
     contexts: np.ndarray
@@ -104,11 +104,11 @@ def read_history(
 
     ``data`` is a pair (contexts, outcomes) of arrays or DataFrames, or one DataFrame with
     the columns of both; outcomes are columns by their Pyomo names. ``context`` names the
-    context columns of a DataFrame; by default they are all that are not outcomes.
-    ``preprocess`` says how these become numbers: ``'auto'`` learns it, and None refuses what
-    is not a number.
-    ``known`` holds what the data has no columns for: see :mod:`~pyomo_csg.learn.tables.known_columns`.
-    Messages count rows without a label and columns without a name from 0.
+    context columns of a DataFrame; the default is all columns that are not outcomes.
+    ``preprocess`` says how these become numbers: ``'auto'`` learns it from them, and None
+    refuses other cells than numbers. ``known`` holds known numbers that the data has no
+    columns for: see :mod:`~pyomo_csg.learn.tables.known_columns`. Messages count rows
+    without a label and columns without a name from 0.
     """
     problems = Problems(f"The data does not fit '{two_stage.model.name}'")
     names = [param.name for param in two_stage.uncertain_params]
@@ -191,7 +191,7 @@ def _expected_data(data: Any, names: list[str]) -> str:
 
 
 class _ContextReader:
-    """Reads contexts; ``preprocessing`` is what made numbers of a table, if anything did."""
+    """Reads contexts; ``preprocessing`` is what turned a table into numbers, if needed."""
 
     def __init__(self, outcomes: list[str], preprocess: Preprocessing | str | None):
         self._outcomes, self._preprocess = outcomes, preprocess
@@ -220,7 +220,7 @@ class _ContextReader:
         return columns
 
     def _numbers(self, frame: pd.DataFrame, names: list[str]) -> Columns:
-        """Read columns that become numbers, if any does not consist of numbers."""
+        """Read columns; turn them into numbers first if any holds something else."""
         found = [str(column) for column in frame.columns]
         if self._preprocess is None or any(found.count(name) != 1 for name in names):
             return Columns.from_frame("contexts", frame, names, frame.index)
@@ -322,26 +322,23 @@ def _check_rows(contexts: Columns, outcomes: Columns, problems: Problems) -> Non
             "data",
             f"{found}; give at least {_MIN_ROWS} rows, and expect to need several dozen",
         )
-    elif (
-        hasattr(one, "equals")  # an index of pandas
-        and hasattr(other, "equals")
-        and not one.equals(other)
-        and set(one) == set(other)
-    ):
-        problems.add_for(
-            "data",
+    elif problem := _label_problem(one, other):
+        problems.add_for("data", problem)
+
+
+def _label_problem(one: Any, other: Any) -> str:
+    """Return why the row labels of contexts and outcomes do not pair; empty if they do."""
+    both_labeled = hasattr(one, "equals") and hasattr(other, "equals")  # of pandas
+    if not both_labeled or one.equals(other):
+        return ""
+    if set(one) == set(other):
+        return (
             "contexts and outcomes have the same row labels in another order; align them, "
-            "e.g. outcomes.loc[contexts.index]",
+            "e.g. outcomes.loc[contexts.index]"
         )
-    elif (
-        hasattr(one, "equals")
-        and hasattr(other, "equals")
-        and not one.equals(other)
-        and not (one.is_unique and other.is_unique)
-        and set(one) & set(other)
-    ):
-        problems.add_for(
-            "data",
-            "contexts and outcomes have different row labels, and some repeat; if they pair row "
-            "by row, use .reset_index(drop=True) on both",
+    if not (one.is_unique and other.is_unique) and set(one) & set(other):
+        return (
+            "contexts and outcomes have different row labels, and some repeat; if they pair "
+            "row by row, use .reset_index(drop=True) on both"
         )
+    return ""

@@ -1,8 +1,8 @@
 """Known numbers of the rows of a history: read from columns, passed, or drawn for training.
 
-With a DataFrame they are columns by Pyomo name, and context as other columns are. Where
-a history has none, ``known`` holds for each name a column (n,), a range (low, high) to
-draw uniform values from, or a function from (rng, n) to n values. With arrays, ``known``
+In a DataFrame they are columns by Pyomo name, and part of the context like other columns.
+For a history without them, ``known`` holds for each name a column (n,), a range (low, high)
+to draw uniform values from, or a function from (rng, n) to n values. With arrays, ``known``
 may be an array (n, r).
 """
 
@@ -26,9 +26,9 @@ _PLAIN = {float, int, np.float64, np.int64}
 def add_known(
     two_stage: TwoStageModel, data: Any, known: Any, seed: int
 ) -> tuple[Any, Any]:
-    """Return data with columns for the known numbers passed, and what is left of these.
+    """Return data with the known numbers as further columns, and None.
 
-    Arrays cannot have further columns: theirs stay apart.
+    Arrays cannot have further columns, so the known numbers are returned beside them.
     """
     if known is None:
         return data, None
@@ -109,22 +109,22 @@ def known_of_contexts(
     return known_batch(two_stage, known, cases)
 
 
-def _column(name: str, given: Any, rows: int, rng: np.random.Generator) -> np.ndarray:
+def _column(name: str, value: Any, rows: int, rng: np.random.Generator) -> np.ndarray:
     """Return the numbers (n,) of one known Param."""
-    if callable(given):
-        given = given(rng, rows)
-    elif isinstance(given, tuple) and len(given) == 2 and all(map(is_number, given)):
-        low, high = given
+    if callable(value):
+        value = value(rng, rows)
+    elif isinstance(value, tuple) and len(value) == 2 and all(map(is_number, value)):
+        low, high = value
         if low > high:
-            found = f"'{name}': the range {given} is empty; give (low, high)"
+            found = f"'{name}': the range {value} is empty; give (low, high)"
             raise DataError(_KNOWN_SUBJECT, [found])
         return rng.uniform(low, high, rows)
     try:
-        column = np.asarray(given.to_numpy() if is_series(given) else given, float)
+        column = np.asarray(value.to_numpy() if is_series(value) else value, float)
     except (TypeError, ValueError):
         column = np.zeros(())
     if column.shape != (rows,):
-        found = f"'{name}' is {given!r:.60}; give (low, high), or a number for each row"
+        found = f"'{name}' is {value!r:.60}; give (low, high), or a number for each row"
         raise DataError(_KNOWN_SUBJECT, [found])
     return column
 

@@ -144,8 +144,8 @@ class Preprocessing:
 def learn_preprocessing(table: pd.DataFrame) -> Preprocessing | None:
     """Return how to turn a table into numbers; None if it is numbers without gaps.
 
-    Columns that cannot be used, such as numbers with stray text, are left as they are, for
-    the reader of numbers to refuse.
+    Columns that cannot be used, such as numbers with stray text, are left as they are; the
+    reader of numbers then refuses them.
     """
     found = [_learn_column(str(name), table.iloc[:, j]) for j, name in enumerate(table)]
     if all(isinstance(one, NumberEncoding) and one.fill is None for one in found):

@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist
 
 from pyomo_csg.learn.distributions.conditional import KINDS, fit_distributions
 from pyomo_csg.learn.distributions.mixture import _least_energy
-from pyomo_csg.learn.distributions.scales import fit_scale
+from pyomo_csg.learn.distributions.residuals import fit_scale
 from pyomo_csg.learn.distributions.weighted import (
     Neighbors,
     energy_scores,

@@ -10,7 +10,7 @@ from pyomo_csg.learn.distributions.forecasts.fitting import (
     FORECASTS,
     Fits,
 )
-from pyomo_csg.learn.distributions.forecasts.row_parts import (
+from pyomo_csg.learn.distributions.forecasts.forecast import (
     default_folds,
     fold_numbers,
     row_units,

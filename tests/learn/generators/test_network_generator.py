@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 import pyomo_csg as csg
-from pyomo_csg.learn.distributions.location_scale import Forecast
 from pyomo_csg.learn.generators.network_generator import NetworkGenerator
 from pyomo_csg.learn.generators.restoration import restore_generator
 from pyomo_csg.learn.networks.domains import Omega
+from pyomo_csg.learn.networks.location_scale import Forecast
 from pyomo_csg.learn.networks.task_nets import (
     BoundedLinear,
     Constant,

@@ -19,7 +19,7 @@ from pyomo_csg.learn.selection.plan import (
 )
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
-from tests.learn.selection.test_auto import cost_only, opened
+from tests.learn.candidates.test_auto import cost_only, opened
 from tests.zoo import scenarios
 
 FAST = ProgramTimes(1e-4, 1e-6, 1e-4, 0.0)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from pyomo_csg.learn.candidates.fits import NetworkFit
 from pyomo_csg.learn.distributions.samplers import (
     ObservedSampler,
     PooledSampler,
     ResidualSampler,
 )
 from pyomo_csg.learn.networks.task_nets import Constant
+from pyomo_csg.learn.selection.fits import NetworkFit
 from pyomo_csg.learn.selection.scoring import (
     best_fit,
     costs_by_residual,
@@ -60,10 +60,10 @@ def test_the_mean_over_likely_outcomes_is_that_of_all(task):
     expected = np.mean(5.0 + 3 * np.maximum(outcomes - 5, 0))
 
     fit, pool = at(task, 5.0, 5.0), PooledSampler(outcomes, ROWS)
-    observed = expected_costs(task, fit, ROWS, ObservedSampler(outcomes))
+    observed = expected_costs(task, fit, ROWS, ObservedSampler(outcomes), 48)
     assert observed.mean() == pytest.approx(expected)
     assert observed == pytest.approx(observed_costs(task, fit, ROWS))
-    drawn = expected_costs(task, fit, ROWS, pool).mean()
+    drawn = expected_costs(task, fit, ROWS, pool, 48).mean()
     assert drawn == pytest.approx(expected, rel=0.2)
     more = expected_costs(task, fit, ROWS, pool, draws=20_000).mean()
     assert more == pytest.approx(expected, rel=0.01)
@@ -84,8 +84,10 @@ def test_every_error_is_charged_for_in_the_mean_over_contexts(task):
 @pytest.mark.parametrize("needs", [(5.0, 9.0), (4.0, 4.0)])
 def test_what_cannot_always_be_done_is_never_the_best(task, needs):
     own = ObservedSampler(task.history.outcomes)
-    assert np.isnan(expected_costs(task, at(task, *needs), ROWS, own)).any()
-    assert best_fit(task, [at(task, *needs), at(task, 6.9, 6.9)], ROWS, own) == 1
+    assert np.isnan(expected_costs(task, at(task, *needs), ROWS, own, 48)).any()
+    assert (
+        best_fit(task, [at(task, *needs), at(task, 6.9, 6.9)], ROWS, own, 48, 48) == 1
+    )
 
 
 def test_the_best_of_some_is_the_cheapest(task):
@@ -93,5 +95,5 @@ def test_the_best_of_some_is_the_cheapest(task):
     own = ObservedSampler(task.history.outcomes)
 
     # A unit of stock costs 1 and saves 3 in five rows of eight.
-    assert best_fit(task, fits, ROWS, own) == 2
-    assert best_fit(task, fits[:1], ROWS, own) == 0
+    assert best_fit(task, fits, ROWS, own, 48, 48) == 2
+    assert best_fit(task, fits[:1], ROWS, own, 48, 48) == 0

@@ -12,6 +12,7 @@ from pyomo_csg.learn.distributions.features import (
     scale_features,
     standard_spread,
 )
+from pyomo_csg.learn.distributions.forecasts.forecast import choose_by_column
 from pyomo_csg.learn.distributions.forecasts.forest import (
     LEAF,
     MOST_ROWS,
@@ -19,7 +20,6 @@ from pyomo_csg.learn.distributions.forecasts.forest import (
     main_axes,
 )
 from pyomo_csg.learn.distributions.forecasts.ridge import Ridge, restore_ridge
-from pyomo_csg.learn.distributions.forecasts.row_parts import choose_by_column
 from pyomo_csg.learn.distributions.forecasts.trees import (
     Trees,
     restore_trees,
@@ -103,8 +103,8 @@ def boost_ridge(
 ) -> Boosted:
     """Fit boosted trees to the errors of a ridge regression out of fold.
 
-    ``folds`` (m,) numbers each row's fold. Each column has as many trees as have the
-    least squared error out of fold, which may be none.
+    ``folds`` (m,) numbers each row's fold. Each column has the number of trees with the
+    least squared error out of fold, which may be zero.
     """
     errors = outcomes - ridge.out_of_fold
     squares = np.zeros((_STEPS + 1, outcomes.shape[1]))

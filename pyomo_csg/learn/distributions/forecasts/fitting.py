@@ -10,17 +10,17 @@ from pyomo_csg.learn.distributions.forecasts.boosting import (
     boost_ridge,
     restore_boosted,
 )
-from pyomo_csg.learn.distributions.forecasts.forecast import Forecast
+from pyomo_csg.learn.distributions.forecasts.forecast import (
+    Forecast,
+    default_folds,
+    fold_numbers,
+    row_units,
+)
 from pyomo_csg.learn.distributions.forecasts.forest import fit_forest, restore_forest
 from pyomo_csg.learn.distributions.forecasts.ridge import (
     Ridge,
     fit_ridge,
     restore_ridge,
-)
-from pyomo_csg.learn.distributions.forecasts.row_parts import (
-    default_folds,
-    fold_numbers,
-    row_units,
 )
 from pyomo_csg.learn.distributions.forecasts.stacking import restore_stacked, stack
 from pyomo_csg.learn.distributions.stored_arrays import StoredArrays, damage

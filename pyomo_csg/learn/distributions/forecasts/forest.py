@@ -8,13 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyomo_csg.learn.distributions.forecasts.trees import Trees, restore_trees
-from pyomo_csg.learn.distributions.stored_arrays import Arrays, StoredArrays, damage
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-
 from pyomo_csg.learn.distributions.features import (
     feature_spread,
     scale_features,
@@ -22,8 +15,14 @@ from pyomo_csg.learn.distributions.features import (
 )
 from pyomo_csg.learn.distributions.forecasts.trees import (
     MOST_LEVELS,
+    Trees,
+    restore_trees,
     trees_from_sklearn,
 )
+from pyomo_csg.learn.distributions.stored_arrays import Arrays, StoredArrays, damage
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _MOST_AT_ONCE = 4_000_000  # numbers that are summed in one step
 LEAF = 5
@@ -80,7 +79,7 @@ class Forest:
         return self._weights(leaves, np.ones(leaves.shape))
 
     def fitted_weights(self, rows: np.ndarray) -> csr_array:
-        """Return the weights (B, m) of rows of the history, by trees that have not seen them."""
+        """Return weights (B, m) for rows of the history, by trees that have not seen them."""
         assert self.fitted_leaves is not None
         unseen = ~self._seen[rows]
         return self._weights(self.fitted_leaves[rows], unseen.astype(float))
@@ -100,7 +99,7 @@ class Forest:
     @cached_property
     def _shares(self) -> csr_array:
         """The share (nodes, m) of each row in its leaf."""
-        from scipy.sparse import csr_array  # networks do without
+        from scipy.sparse import csr_array  # not needed by networks
 
         shape = self.trees.node_count, len(self.outcomes)
         sizes = np.bincount(self.nodes, self.counts, self.trees.node_count)
@@ -149,7 +148,9 @@ def restore_forest(stored: StoredArrays) -> Forest:
     is_leaf = trees.children[::2] == np.arange(trees.node_count)
     filled = np.bincount(nodes, minlength=trees.node_count) > 0
     if (filled != is_leaf).any():
-        raise damage("array 'nodes' leaves a leaf empty, or names a node that is none")
+        raise damage(
+            "array 'nodes' leaves a leaf empty, or names a node that is not a leaf"
+        )
     return Forest(trees, outcomes, rows, nodes, counts)
 
 
@@ -167,7 +168,7 @@ def fit_forest(
     Each tree sees a bootstrap sample of ``units``, the number (m,) of each row's unit.
     Every column has the same influence.
     """
-    # Imported here, for restored forests do without scikit-learn.
+    # Imported here, since restored forests do not need scikit-learn.
     from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
     rng = np.random.default_rng(seed)
@@ -219,7 +220,7 @@ def feature_share(f: int, extra: bool) -> float:
 
 
 def _tree_count(m: int, features: float, targets: int) -> int:
-    """Return how many trees, given how many features a split looks at, are affordable."""
+    """Return how many trees are affordable if a split looks at some number of features."""
     rows = min(m, MOST_ROWS)
     work = rows * np.log2(rows + 2) * features * (targets + 4)
     return int(np.clip(_WORK / work, _FEWEST_TREES, _MOST_TREES))
@@ -228,7 +229,7 @@ def _tree_count(m: int, features: float, targets: int) -> int:
 def _samples(units: np.ndarray, trees: int, rng: np.random.Generator) -> np.ndarray:
     """Return how often each unit is in each tree's sample, (trees, units).
 
-    Each unit is left out of some sample. Of a long history a sample is a part.
+    Every unit is left out of at least one sample. For a long history, samples are smaller.
     """
     m, count = len(units), int(units.max()) + 1
     if m > MOST_ROWS:

@@ -13,7 +13,7 @@ from pyomo_csg.learn.distributions.features import (
     scale_features,
     standard_spread,
 )
-from pyomo_csg.learn.distributions.forecasts.row_parts import choose_by_column
+from pyomo_csg.learn.distributions.forecasts.forecast import choose_by_column
 from pyomo_csg.learn.distributions.stored_arrays import Arrays, StoredArrays, damage
 
 _PENALTIES = np.logspace(-6, 3, 19)  # per row, on features with a variance of about 1
@@ -86,8 +86,8 @@ def fit_ridge(
 ) -> Ridge:
     """Fit features (m, f) to outcomes (m, p); ``folds`` (m,) numbers each row's fold.
 
-    The penalty of each column has the least squared error out of fold; half of what
-    counts is the mean over all columns, which is less noisy.
+    The penalty of each column is the one with the least squared error out of fold, where
+    the mean over all columns, which is less noisy, has half of the weight.
     """
     center, spread = features.mean(axis=0), feature_spread(features)
     scaled = scale_features(features, center, spread)
@@ -126,7 +126,7 @@ def _quadratic_terms(scaled: np.ndarray) -> str:
 
 
 def _expand_features(scaled: np.ndarray, terms: str) -> np.ndarray:
-    """Return features (n, f) with their squares and products, if wanted."""
+    """Return features (n, f), followed by their squares or products if ``terms`` says so."""
     if terms == "linear":
         return scaled
     if terms == "squares":

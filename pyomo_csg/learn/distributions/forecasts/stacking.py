@@ -13,7 +13,7 @@ from pyomo_csg.learn.distributions.stored_arrays import (
     Arrays,
     StoredArrays,
     damage,
-    with_prefix,
+    store_parts,
 )
 
 _LEAST = 0.02  # weight, below which a part is left out
@@ -45,13 +45,8 @@ class Stacked:
 
     def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
         """Return a JSON description, and the arrays."""
-        arrays: Arrays = {"weights": self.weights}
-        descriptions = []
-        for i, part in enumerate(self.parts):
-            description, inside = part.to_arrays()
-            descriptions.append(description)
-            arrays |= with_prefix(f"parts/{i}", inside)
-        return {"kind": "stacked", "parts": descriptions}, arrays
+        parts, arrays = store_parts(self.parts)
+        return {"kind": "stacked", "parts": parts}, {"weights": self.weights, **arrays}
 
 
 def restore_stacked(stored: StoredArrays, parts: Sequence[Forecast]) -> Stacked:
@@ -99,7 +94,7 @@ def _products(errors: np.ndarray) -> np.ndarray:
 
 
 def _simplex_weights(products: np.ndarray) -> np.ndarray:
-    """Return weights (parts, p) with the least squared error; half counts for all columns."""
+    """Return weights (parts, p) with the least squared error of a column and of all columns."""
     sizes = np.diagonal(products, axis1=1, axis2=2).min(axis=1)
     relative = products / np.maximum(sizes, np.finfo(float).tiny)[:, None, None]
     common = np.minimum(relative, 1e6).mean(axis=0)
@@ -110,7 +105,7 @@ def _simplex_weights(products: np.ndarray) -> np.ndarray:
 
 def _least_weights(products: np.ndarray) -> np.ndarray:
     """Return the weights w (parts,) of sum 1 that minimize w' products w."""
-    from scipy.optimize import nnls  # deciding does without
+    from scipy.optimize import nnls  # not needed to decide
 
     k = len(products)
     steady = products + _SHRINKAGE * np.diag(products).min() * np.eye(k)

@@ -20,8 +20,9 @@ class Trees:
     """The nodes of some trees, one after the other.
 
     Node i compares number ``feature[i]`` of the scaled features with ``threshold[i]``. If
-    it is larger the walk goes on at ``children[2 i]``, else at ``children[2 i + 1]``,
-    which both are i itself for a leaf. Children have larger numbers than their parent.
+    it is larger, the walk continues at ``children[2 i]``, otherwise at
+    ``children[2 i + 1]``. Both are i itself for a leaf. Children have larger numbers than
+    their parent.
     """
 
     center: np.ndarray

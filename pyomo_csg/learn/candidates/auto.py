@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.learn.candidates.candidate_list import Candidates
-from pyomo_csg.learn.candidates.fits import Candidate, NetworkFit
+from pyomo_csg.learn.candidates.full_distribution import compare_with_all_outcomes
 from pyomo_csg.learn.candidates.untrained import sample_average
-from pyomo_csg.learn.distributions.samplers import evenly_spaced
+from pyomo_csg.learn.distributions.features import evenly_spaced
 from pyomo_csg.learn.fit_result import MethodResult, Selection
 from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_errors
 from pyomo_csg.learn.progress import TimeUpError
+from pyomo_csg.learn.selection.fits import Candidate, NetworkFit
 from pyomo_csg.learn.selection.folds import make_folds
-from pyomo_csg.learn.selection.full_distribution import compare_with_all_outcomes
 from pyomo_csg.learn.selection.plan import Plan
 from pyomo_csg.learn.selection.scoring import (
     Scoreboard,
@@ -69,7 +69,7 @@ def learn_auto(
 def _with_all_rows(task: Task, winner: Candidate, candidates: Candidates) -> Candidate:
     """Return a candidate with its fit to all rows, if the time is enough for that."""
     try:
-        with task.log.stage("the best on all rows", 1, "fit"):
+        with task.log.stage("the best on all rows", 1):
             fit = candidates.fit_to_all_rows(winner.name)
     except TimeUpError:
         return winner
@@ -121,12 +121,12 @@ def choose_fold(task: Task, winner: Candidate, most: int) -> int:
         return _ALL_ROWS
     rows = evenly_spaced(len(task.history), most)
     stage = f"check {winner.name}"
-    stored = task.checkpoint.load(stage)
-    if stored is None:
-        fits = task.log.each(stage, winner.fits, "fold")
-        costs = np.stack([observed_costs(task, fit, rows) for fit in fits])
-        stored = task.checkpoint.save(stage, {"losses": costs})
-    losses = stored["losses"]
+
+    def compute() -> dict[str, np.ndarray]:
+        fits = task.log.each(stage, winner.fits)
+        return {"losses": np.stack([observed_costs(task, fit, rows) for fit in fits])}
+
+    losses = task.checkpoint.stage(stage, compute)["losses"]
     if np.isnan(losses).all():
         return _ALL_ROWS
     names = [*map(str, range(len(losses) - 1)), str(_ALL_ROWS)]

@@ -6,8 +6,7 @@ import torch
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.learn.candidates.fits import NetworkFit
-from pyomo_csg.learn.candidates.starting_points import (
+from pyomo_csg.learn.candidates.several_starts import (
     best_scenario_sets,
     starting_atoms,
 )
@@ -20,6 +19,7 @@ from pyomo_csg.learn.networks.task_nets import (
     LocationScaleHead,
 )
 from pyomo_csg.learn.progress import TrainingLog
+from pyomo_csg.learn.selection.fits import NetworkFit
 from pyomo_csg.learn.selection.scoring import expected_costs
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
@@ -145,10 +145,10 @@ def test_atoms_start_where_they_decide_nearly_as_well_as_all_errors(count):
     least = [-np.inf] * 80
     for row, law in enumerate(outcomes):
         least[row] = task.oracle.solve(law).value
-    found = expected_costs(task, NetworkFit(bodies[0], head), rows, errors)
+    found = expected_costs(task, NetworkFit(bodies[0], head), rows, errors, 48)
     middle = Constant((count, 1))
     middle.start_at(torch.zeros((count, 1)))
-    far = expected_costs(task, NetworkFit(middle, head), rows, errors)
+    far = expected_costs(task, NetworkFit(middle, head), rows, errors, 48)
     assert found.mean() - np.mean(least) < 0.1 * (far.mean() - np.mean(least))
 
 

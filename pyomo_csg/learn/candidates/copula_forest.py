@@ -134,7 +134,7 @@ def augment(
     seed = int(rng.integers(2**31))
     forests = [
         CopulaForest(history.contexts[mine], history.outcomes[mine], contexts, seed)
-        for mine in task.log.each("conditional distribution", rows, "fold")
+        for mine in task.log.each("conditional distribution", rows)
     ]
     drawn = [
         forest.draw(mine, 1, rng)[:, 0]

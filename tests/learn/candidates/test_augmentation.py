@@ -6,8 +6,8 @@ import pytest
 
 import pyomo_csg as csg
 from models import mnv
+from pyomo_csg.learn.candidates.copula_forest import augment, interpolate_contexts
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.distributions.copula_forest import augment, interpolate_contexts
 from pyomo_csg.learn.progress import TrainingLog
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.tables.history import History
@@ -65,7 +65,7 @@ def test_four_are_added_for_each_that_happened(task, found):
 
 
 def test_with_many_pairs_none_are_added(task, monkeypatch):
-    monkeypatch.setattr("pyomo_csg.learn.distributions.copula_forest._ENOUGH", 40)
+    monkeypatch.setattr("pyomo_csg.learn.candidates.copula_forest._ENOUGH", 40)
     larger, rows, _ = augment(task, make_folds(task, 1).rows)
     assert len(larger.history) == 40 + 8  # the part that holds out eight
     assert rows[-1].tolist() == list(range(40))

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from pyomo_csg.learn.candidates.fits import Candidate, GeneratorFit
 from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.candidates.untrained import reduced_name, task_frame
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.generators.distribution_generators import FullGenerator
 from pyomo_csg.learn.progress import TimeUpError, clock
+from pyomo_csg.learn.selection.fits import Candidate, GeneratorFit
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.plan import Plan
 from pyomo_csg.learn.selection.scoring import (
@@ -73,8 +73,8 @@ def compare_with_all_outcomes(
 ) -> dict[str, Any] | None:
     """Return what deciding on all outcomes would cost instead, on some scored rows.
 
-    It is measured for the distribution whose reduction decides best, on as many rows as fit
-    into a share of the time. None if these are too few.
+    It is measured for the distribution whose reduction decides best, on the rows that fit
+    into a share of the time. Return None if these are too few.
     """
     frame, means = task_frame(task), board.means
     names = distributions.names
@@ -92,7 +92,7 @@ def compare_with_all_outcomes(
     if budget < _LEAST_ROWS * each:
         return None
     found: list[tuple[int, float]] = []
-    with task.log.stage("compare with all outcomes", _MOST_COMPARED, "row") as bar:
+    with task.log.stage("compare with all outcomes", _MOST_COMPARED) as bar:
         end = clock() + budget
         for place_and_cost in board.costs_on_some(candidate, _MOST_COMPARED):
             found.append(place_and_cost)

@@ -10,12 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from pyomo_csg.learn.candidates.fits import (
-    Candidate,
-    NetworkFit,
-    loss_net_candidates,
-    network_candidate,
-)
+from pyomo_csg.learn.candidates.auto import learn_auto
 from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.samplers import ObservedSampler, Sampler
@@ -36,9 +31,14 @@ from pyomo_csg.learn.methods.surrogate_diagnostics import (
     loss_net_errors,
     loss_net_predictions,
 )
-from pyomo_csg.learn.networks.initialization import new_body, unconstrained_outcomes
+from pyomo_csg.learn.networks.initialization import new_bodies
 from pyomo_csg.learn.progress import TimeUpError
-from pyomo_csg.learn.selection.auto import learn_auto
+from pyomo_csg.learn.selection.fits import (
+    Candidate,
+    NetworkFit,
+    loss_net_candidates,
+    network_candidate,
+)
 from pyomo_csg.learn.selection.folds import holdout_folds
 from pyomo_csg.learn.selection.plan import SOME_KINDS, Plan
 from pyomo_csg.learn.selection.scoring import compare_candidates, observed_costs
@@ -91,17 +91,9 @@ class _MethodFit:
     def train_mmd(self) -> Candidate:
         """Return the MMD networks."""
         task, folds = self._task, self._folds
-        bodies = []
-        for rows in folds.rows:
-            points = unconstrained_outcomes(task, rows)
-            bodies.append(new_body(task, self._kind, points, task.rng("mmd")))
-        trained = train_or_restore(
-            task,
-            "mmd",
-            bodies,
-            lambda: train_mmd(
-                task, bodies, folds.rows, folds.held_out, "mmd", head=self._head
-            ),
+        bodies = new_bodies(task, self._kind, folds.rows, "mmd")
+        trained = train_mmd(
+            task, bodies, folds.rows, folds.held_out, "mmd", head=self._head
         )
         return network_candidate("mmd", trained, [self._head] * len(trained))
 

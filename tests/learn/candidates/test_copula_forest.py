@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.stats import kstest, norm, spearmanr
 
-from pyomo_csg.learn.distributions import copula_forest as module
-from pyomo_csg.learn.distributions.copula_forest import CopulaForest
+from pyomo_csg.learn.candidates import copula_forest as module
+from pyomo_csg.learn.candidates.copula_forest import CopulaForest
 from pyomo_csg.learn.distributions.samplers import forest_weights
 
 EVERYTHING = np.arange(4)

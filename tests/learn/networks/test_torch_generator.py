@@ -7,11 +7,10 @@ import torch
 from torch import nn
 
 import pyomo_csg as csg
-from pyomo_csg.learn.distributions.location_scale import Forecast
 from pyomo_csg.learn.generators.network_description import custom_parts
-from pyomo_csg.learn.networks import architecture
-from pyomo_csg.learn.networks.architecture import describe_network, restore_network
+from pyomo_csg.learn.networks import torch_generator
 from pyomo_csg.learn.networks.domains import Omega
+from pyomo_csg.learn.networks.location_scale import Forecast
 from pyomo_csg.learn.networks.task_nets import (
     Constant,
     Feedforward,
@@ -20,6 +19,7 @@ from pyomo_csg.learn.networks.task_nets import (
     Recurrent,
     TaskNet,
 )
+from pyomo_csg.learn.networks.torch_generator import describe_network, restore_network
 
 OMEGA = ([0.0, -float("inf")], [float("inf"), 4.0], [1.0, 2.0], [0.5, 1.5])
 
@@ -56,8 +56,8 @@ class Settled(nn.Module):
 @pytest.fixture
 def settled(monkeypatch):
     """Make the class known for one test."""
-    monkeypatch.setattr(architecture, "_KINDS", dict(architecture._KINDS))
-    return architecture.buildable(Settled)
+    monkeypatch.setattr(torch_generator, "_KINDS", dict(torch_generator._KINDS))
+    return torch_generator.buildable(Settled)
 
 
 def network(body, head=OmegaHead, seed=0):

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyomo_csg.learn.networks.domains import standard_spread
+from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import Feedforward, LocationScaleHead, Recurrent
 from pyomo_csg.learn.task import Task

@@ -7,7 +7,7 @@ import torch
 import pyomo_csg as csg
 from models import cvar_portfolio
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.distributions.location_scale import (
+from pyomo_csg.learn.networks.location_scale import (
     Forecast,
     fit_location_scale,
     intraclass_correlation,

@@ -9,16 +9,15 @@ import torch
 from torch import nn
 
 import pyomo_csg as csg
-from pyomo_csg.learn.candidates import candidate_list, several_starts
+from pyomo_csg.learn.candidates import auto, candidate_list, several_starts
+from pyomo_csg.learn.candidates.auto import choose_fold, learn_auto
 from pyomo_csg.learn.candidates.candidate_list import Candidates
-from pyomo_csg.learn.candidates.fits import Candidate, NetworkFit, network_candidate
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_errors
 from pyomo_csg.learn.networks.initialization import constant_body
 from pyomo_csg.learn.networks.task_nets import FunctionModule, LocationScaleHead
 from pyomo_csg.learn.progress import TrainingLog
-from pyomo_csg.learn.selection import auto, scoring
-from pyomo_csg.learn.selection.auto import choose_fold, learn_auto
+from pyomo_csg.learn.selection.fits import Candidate, NetworkFit, network_candidate
 from pyomo_csg.learn.selection.folds import make_folds
 from pyomo_csg.learn.selection.plan import ProgramTimes, make_plan
 from pyomo_csg.learn.selection.scoring import Scoreboard
@@ -35,7 +34,6 @@ LOSS_NETS = {f"Loss-Net {factor}" for factor in ("0.03", "0.3", "3", "30")}
 def few_steps(monkeypatch):
     for name in ("_CONSTANT_STEPS", "_ATOM_STEPS", "_CONSTANT_DRAWS", "_ATOM_DRAWS"):
         monkeypatch.setattr(several_starts, name, 2)
-    monkeypatch.setattr(scoring, "_DRAWS", 2)
     monkeypatch.setattr(candidate_list, "FEW_ROWS", 24)
 
 
