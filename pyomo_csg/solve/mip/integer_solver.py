@@ -85,9 +85,9 @@ class IntegerSolver:
 
     The relaxation comes first; where it rounds to an integer point of the same cost, that point
     is optimal. Otherwise, with 1 to 50 integers in the first stage, a tree branches on those
-    alone. Without any, with more, or if the tree needs more than 1000 relaxations (a leaf that
-    is an integer program counts as 20), HiGHS solves the whole program from the incumbent. So
-    it does for first-stage integers with more than two values and a continuous recourse, where
+    alone. Without any, with more, or if the tree is forecast to need more than 1000 relaxations
+    (a leaf that is an integer program counts as 20), HiGHS solves the whole program from the
+    incumbent. So it does for first-stage integers with more than two values and a continuous recourse, where
     its cuts close the gap sooner than branching. ``method`` selects one of these ways,
     ``'relaxation'``, ``'tree'`` or ``'plain'``; HiGHS takes over where it cannot finish.
 
@@ -274,6 +274,7 @@ def _integer_found(
 ) -> IntegerFound:
     if x is None:
         x = np.full(len(arrays.cost), np.nan)
+    x = x + 0.0  # zero has no sign
     value = arrays.value(x)
     return IntegerFound(
         x,
