@@ -337,9 +337,20 @@ def _summarize(
     if log.stopped_in is not None:
         summary["cut_short"] = log.stopped_in
         note = (
-            f"Cut short: the {seconds:g} seconds were up in stage '{log.stopped_in}', and "
+            f"Cut short: {_time_used(log, seconds)} were up in stage "
+            f"'{log.stopped_in}', and "
             f"'{selection.chosen}' is the best so far. Allow more seconds; with the same "
             "checkpoint, finished stages are not repeated."
         )
         summary["notes"] = [*(selection.notes or ()), note]
     return summary
+
+
+def _time_used(log: TrainingLog, seconds: float | None) -> str:
+    """Return in words which seconds were up where the fit was cut short."""
+    if seconds is None or log.stopped_after is None:
+        return "the seconds"
+    if log.stopped_after < seconds - 0.5:
+        # The rest is for the fit of the best candidate to all rows.
+        return f"the {log.stopped_after:.0f} of {seconds:g} seconds for comparing candidates"
+    return f"the {seconds:g} seconds"
