@@ -15,7 +15,7 @@ from pyomo_csg.interop import SmpsProblem, from_mpisppy, read_smps, write_smps
 from pyomo_csg.stages import TwoStageModel, annotate
 
 if TYPE_CHECKING:
-    from pyomo_csg import baselines, guarantees
+    from pyomo_csg import baselines, guarantees, zoo
     from pyomo_csg.decisions.decision import Decision
     from pyomo_csg.evaluation import Case, Evaluation, Simulation, evaluate, simulate
     from pyomo_csg.learn.config import FitConfig
@@ -66,6 +66,7 @@ __all__ = [
     "reduce",
     "simulate",
     "write_smps",
+    "zoo",
 ]
 
 # Imported on first use: torch and scikit-learn take seconds.
@@ -93,6 +94,7 @@ _LATER = {
     "plan": "policy.fit",
     "reduce": "reduction",
     "simulate": "evaluation",
+    "zoo": "zoo",
 }
 
 

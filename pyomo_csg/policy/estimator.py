@@ -46,7 +46,7 @@ class ScenarioGenerator(BaseEstimator):
     --------
     >>> from sklearn.model_selection import cross_val_score
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> X, Y = newsvendor.sample(30, seed=1)
     >>> generator = csg.ScenarioGenerator(newsvendor.build(), 2, method="mmd")
     >>> generator.fit(X, Y).predict(X[:3]).shape

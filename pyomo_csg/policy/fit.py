@@ -147,7 +147,7 @@ def fit(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> pairs = newsvendor.sample(60, seed=1)
     >>> policy = csg.fit(
     ...     newsvendor.build(), pairs, scenarios=2, method="mmd", progress=False
@@ -272,7 +272,7 @@ def plan(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> found = csg.plan(newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2)
     >>> found.folds, found.scored_rows, found.has_gradient
     (5, 60, True)

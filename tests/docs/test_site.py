@@ -6,7 +6,7 @@ from pathlib import Path
 import pyomo_csg as csg
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
+DOCS, PACKAGE = ROOT / "docs", ROOT / "pyomo_csg"
 
 
 def test_every_public_name_is_in_the_api():
@@ -38,6 +38,23 @@ def test_the_index_lists_each_page_once():
 
     pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
     assert sorted(found) == sorted(pages)
+
+
+def test_documented_code_runs_after_pip_install():
+    """Nothing imports what is only in a checkout: models, tests or examples."""
+    pages = [ROOT / "README.md", *DOCS.glob("*.md"), *PACKAGE.rglob("*.py")]
+    local = re.compile(r"^ *>>> (?:from|import) (?:models|tests|examples)\b.*", re.M)
+    found = {path.name: local.findall(path.read_text()) for path in pages}
+
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_the_zoo_holds_each_model_of_the_page():
+    page = (DOCS / "models.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+
+    assert sorted(listed) == sorted(csg.zoo.__all__)
+    assert all(callable(getattr(csg.zoo, name).build) for name in listed)
 
 
 def test_all_code_on_the_pages_is_tested():
