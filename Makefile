@@ -12,11 +12,12 @@ demo: .venv/run.stamp  ## learn a newsvendor's orders, compare them with others,
 test: .venv/dev.stamp  ## every test, and every example in the docs
 	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
 
-lint: .venv/dev.stamp  ## linter, formatter's check, types, and the one-way layers
+lint: .venv/dev.stamp  ## linter, formatter's check, types, one-way layers, spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
+	$(BIN)/codespell
 
 format: .venv/dev.stamp
 	$(BIN)/ruff check --fix .
