@@ -31,6 +31,7 @@ architecture: .venv/dev.stamp  ## redraw docs/architecture.svg from the imports,
 	$(BIN)/python -m tests.architecture.measures
 
 bench: .venv/dev.stamp  ## what is timed, as ratios in one run
+	$(BIN)/python -m tests.benchmarks.startup
 	$(BIN)/python -m tests.benchmarks.building
 	$(BIN)/python -m tests.benchmarks.oracle
 	$(BIN)/python -m tests.benchmarks.growth

@@ -12,6 +12,7 @@ from pyomo_csg.errors import (
     SolveError,
 )
 from pyomo_csg.stages import TwoStageModel, annotate
+from pyomo_csg.verbosity import set_verbosity
 
 if TYPE_CHECKING:
     from pyomo_csg import baselines, guarantees, zoo
@@ -64,6 +65,7 @@ __all__ = [
     "plan",
     "read_smps",
     "reduce",
+    "set_verbosity",
     "simulate",
     "write_smps",
     "zoo",

@@ -43,7 +43,9 @@ def test_the_index_lists_each_page_once():
 def test_documented_code_runs_after_pip_install():
     """Nothing imports what is only in a checkout: models, tests or examples."""
     pages = [ROOT / "README.md", *DOCS.glob("*.md"), *PACKAGE.rglob("*.py")]
-    local = re.compile(r"^ *>>> (?:from|import) (?:models|tests|examples)\b.*", re.M)
+    local = re.compile(
+        r"^ *>>> (?:from|import) (?:models|tests|examples)\b.*", re.MULTILINE
+    )
     found = {path.name: local.findall(path.read_text()) for path in pages}
 
     assert {name: lines for name, lines in found.items() if lines} == {}
