@@ -24,7 +24,6 @@ CANNOT_APPLY = {
     "check_estimator_sparse_array": OWN_ERROR,
     "check_estimator_sparse_matrix": OWN_ERROR,
     "check_estimators_nan_inf": OWN_ERROR,
-    "check_transformer_data_not_an_array": "X is read by functions of NumPy",
     "check_transformer_general": OWN_ERROR,
     "check_fit2d_1sample": OWN_ERROR,
     "check_requires_y_none": OWN_ERROR,
