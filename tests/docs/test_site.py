@@ -28,6 +28,12 @@ def test_the_readme_links_to_what_is_there():
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
+def test_the_readme_shows_a_picture_that_is_there():
+    (picture,) = re.findall(r'<img src="([^"]+)"', (ROOT / "README.md").read_text())
+
+    assert (ROOT / picture).is_file()
+
+
 def test_the_readme_stays_on_one_screen():
     readme = (ROOT / "README.md").read_text()
 
