@@ -66,7 +66,7 @@ class Evaluation:
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> class Always:
     ...     def __init__(self, order):
     ...         self.order = order

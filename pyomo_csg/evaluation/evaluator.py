@@ -102,7 +102,7 @@ def evaluate(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> pairs = newsvendor.sample(60, seed=1)
     >>> policies = {
     ...     f"K={count}": csg.fit(

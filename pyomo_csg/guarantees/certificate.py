@@ -218,7 +218,7 @@ def certify(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> history = newsvendor.sample(100, seed=1)
     >>> policy = csg.fit(
     ...     newsvendor.build(), history, scenarios=3, method="mmd", progress=False

@@ -117,7 +117,7 @@ def values(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> history = newsvendor.sample(60, seed=1)
     >>> policy = csg.fit(
     ...     newsvendor.build(), history, scenarios=2, method="mmd", progress=False
@@ -166,7 +166,7 @@ def conditional_values(policy: Decider, cases: Iterable[Any]) -> Values:
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> policy = csg.fit(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2,
     ...     method="mmd", progress=False,
@@ -285,7 +285,7 @@ def ambiguity(policy: Decider, data: Any) -> Ambiguity:
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> model = newsvendor.build(price=1.9)  # meeting half of the demands is optimal
     >>> policy = csg.fit(
     ...     model, newsvendor.sample(60, seed=1), scenarios=2, method="mmd", progress=False

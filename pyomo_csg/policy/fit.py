@@ -148,7 +148,7 @@ def fit(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> pairs = newsvendor.sample(60, seed=1)
     >>> policy = csg.fit(
     ...     newsvendor.build(), pairs, scenarios=2, method="mmd", progress=False
@@ -276,7 +276,7 @@ def plan(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> found = csg.plan(newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2)
     >>> found.scenarios, found.has_gradient
     (2, True)

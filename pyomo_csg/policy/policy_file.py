@@ -111,7 +111,7 @@ def load(
     --------
     >>> import tempfile
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> pairs = newsvendor.sample(30, seed=1)
     >>> policy = csg.fit(
     ...     newsvendor.build(), pairs, scenarios=2, method="mmd", progress=False

@@ -91,7 +91,7 @@ class Oracle:
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> oracle = csg.Oracle(newsvendor.build())
     >>> solution = oracle.solve([[10], [14], [30]])
     >>> solution.decision, round(solution.value, 3)

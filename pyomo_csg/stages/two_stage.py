@@ -75,7 +75,7 @@ class TwoStageModel:
 
     Examples
     --------
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> import pyomo_csg as csg
     >>> print(csg.TwoStageModel(newsvendor.build()))
     Two-stage model 'newsvendor', minimize
@@ -229,7 +229,7 @@ class TwoStageModel:
         Examples
         --------
         >>> import pyomo_csg as csg
-        >>> from models import farmer
+        >>> from pyomo_csg.zoo import farmer
         >>> two_stage = csg.TwoStageModel(farmer.build())
         >>> creator, names, kwargs = two_stage.to_mpisppy(farmer.scenarios(3))
         >>> names

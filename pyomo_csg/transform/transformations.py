@@ -228,7 +228,7 @@ class ExtensiveForm(ProgramTransformation):
     Examples
     --------
     >>> import pyomo.environ as pyo
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> ef = pyo.TransformationFactory('csg.extensive_form').create_using(
     ...     newsvendor.build(), scenarios=[[10], [14], [30]], weights=[0.1, 0.6, 0.3]
     ... )
@@ -270,7 +270,7 @@ class OptSearch(ProgramTransformation):
     Examples
     --------
     >>> import pyomo.environ as pyo
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> search = pyo.TransformationFactory('csg.opt_search').create_using(
     ...     newsvendor.build(), scenarios=[[10]], outcome=[12], optimal_value=-0.5
     ... )
@@ -342,7 +342,7 @@ class Recourse(ProgramTransformation):
     Examples
     --------
     >>> import pyomo.environ as pyo
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> recourse = pyo.TransformationFactory('csg.recourse').create_using(
     ...     newsvendor.build(), decision={'order': 20}, outcome={'demand': 12}
     ... )
