@@ -12,7 +12,7 @@ from pyomo_csg.errors import (
     SolveError,
 )
 from pyomo_csg.interop import SmpsProblem, from_mpisppy, read_smps, write_smps
-from pyomo_csg.stages import TwoStageModel, annotate
+from pyomo_csg.stages import MeanCVaR, TwoStageModel, annotate
 
 if TYPE_CHECKING:
     from pyomo_csg import baselines, guarantees
@@ -42,6 +42,7 @@ __all__ = [
     "FitConfig",
     "Linear",
     "LocationScale",
+    "MeanCVaR",
     "ModelError",
     "Oracle",
     "Plan",

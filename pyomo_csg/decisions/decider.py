@@ -87,7 +87,7 @@ class Decider(ABC):
             "options": options,
             "workers": workers,
         }
-        variables = self.two_stage.first_stage_variables
+        variables = self.two_stage.plain.first_stage_variables
         self._names = tuple(v.name for v in variables)
         self._integer = [j for j, v in enumerate(variables) if not v.is_continuous()]
 
@@ -175,23 +175,11 @@ class Decider(ABC):
             keeps the index of ``x`` if that is a DataFrame.
         """
         contexts, one = self._read_contexts(x)
-        numbers = np.zeros((len(contexts), 0))
-        if known is not None or self.two_stage.known_params:
-            numbers = self._read_known(x, known, contexts)
         how = {"on_error": on_error, "progress": progress, "fresh": fresh}
-        try:
-            solution, scenarios, weights = self._solve_contexts(
-                contexts, known=numbers, **how
-            )
-        except SolveError as error:
-            raise _explain_infeasible(error, contexts) from error
-        if on_error == "record":
-            _warn_unsolved(solution)
-        decisions = solution.decision
-        if self._integer:
-            decisions[:, self._integer] = np.round(decisions[:, self._integer])
-        decisions += 0.0  # -0.0 becomes 0.0
+        solution, scenarios, weights = self._solve_read(x, contexts, known, **how)
+        decisions = solution.decision[:, : len(self._names)]
         if one:
+            has_risk = self.two_stage.quantile is not None
             return Decision(
                 self._names,
                 decisions[0],
@@ -199,11 +187,40 @@ class Decider(ABC):
                 scenarios[0],
                 weights[0],
                 str(solution.status[0]),
+                float(solution.decision[0, -1]) if has_risk else None,
             )
         import pandas as pd
 
         index = x.index if is_frame(x) else None
         return pd.DataFrame(decisions, columns=list(self._names), index=index)
+
+    def program_decisions(self, contexts: np.ndarray, **how: Any) -> np.ndarray:
+        """Return decisions (n, s) for contexts, with the value at risk if there is one.
+
+        ``how`` holds the options of :meth:`decide`.
+        """
+        read, _ = self._read_contexts(contexts)
+        return self._solve_read(contexts, read, **how)[0].decision
+
+    def _solve_read(
+        self, x: Any, contexts: np.ndarray, known: Any, **how: Any
+    ) -> tuple[Solution, PerContext, PerContext]:
+        """Return the solutions for contexts that were read from ``x``."""
+        numbers = np.zeros((len(contexts), 0))
+        if known is not None or self.two_stage.known_params:
+            numbers = self._read_known(x, known, contexts)
+        try:
+            found = self._solve_contexts(contexts, known=numbers, **how)
+        except SolveError as error:
+            raise _explain_infeasible(error, contexts) from error
+        solution = found[0]
+        if how["on_error"] == "record":
+            _warn_unsolved(solution)
+        decisions = solution.decision
+        if self._integer:
+            decisions[:, self._integer] = np.round(decisions[:, self._integer])
+        decisions += 0.0  # -0.0 becomes 0.0
+        return found
 
     @abstractmethod
     def _generate_scenarios(

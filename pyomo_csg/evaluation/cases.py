@@ -157,7 +157,8 @@ def _policy_problems(two_stage: TwoStageModel, policy: Any) -> Iterator[str]:
         return
     for what in ("first_stage_variables", "uncertain_params", "known_params"):
         mine, theirs = (
-            [part.name for part in getattr(one, what)] for one in (two_stage, other)
+            [part.name for part in getattr(one.plain, what)]
+            for one in (two_stage, other)
         )
         if mine != theirs:
             words = what.replace("_", " ").replace("first stage", "first-stage")

@@ -18,6 +18,7 @@ from pyomo_csg.learn.tables.context_reader import read_contexts
 from pyomo_csg.learn.tables.history import History, read_history
 from pyomo_csg.learn.task import decision_costs
 from pyomo_csg.solve import Oracle
+from pyomo_csg.stages import MeanCVaR
 
 EXPECTED_VALUE, CONTEXT_FREE = "expected value", "context-free"
 
@@ -33,9 +34,12 @@ class Comparison:
     costs : DataFrame
         One row per pair of context and outcome, one column per policy. Lower is better;
         NaN if there is no decision or no recourse.
+    risk : MeanCVaR or None
+        The risk measure of the model.
     """
 
     costs: pd.DataFrame
+    risk: MeanCVaR | None = None
 
     def table(self) -> pd.DataFrame:
         """Return mean costs, and paired differences from the first policy.
@@ -48,7 +52,7 @@ class Comparison:
             One row per policy: ``mean`` and its ``standard_error``; ``difference`` from
             the first and its ``difference_error``; ``first_better``, the share of rows on
             which the first costs less, with ties split; ``unsolved``, the number of
-            missing costs.
+            missing costs; and ``cvar`` over the rows, if the model has a risk measure.
         """
         if np.isnan(self.costs.to_numpy()).all():
             found = "no decision has a cost on any pair; see Oracle.cost for why"
@@ -56,6 +60,7 @@ class Comparison:
         costs = self.costs.fillna(self.costs.max(axis=None))
         by_policy = costs.to_numpy().T
         paired = paired_difference(by_policy, by_policy[0], ddof=1)
+        tails = {} if self.risk is None else {"cvar": costs.apply(self.risk.cvar)}
         return pd.DataFrame(
             {
                 "mean": costs.mean(),
@@ -64,6 +69,7 @@ class Comparison:
                 "difference_error": paired.standard_error,
                 "first_better": paired.reference_wins,
                 "unsolved": self.costs.isna().sum(),
+                **tails,
             }
         )
 
@@ -127,7 +133,8 @@ def compare(
                 )
                 for name, made in decisions.items()
             }
-        )
+        ),
+        first.two_stage.risk,
     )
 
 
@@ -135,7 +142,8 @@ def _baseline_decisions(
     oracle: Oracle, held_out: History, past: History | None
 ) -> dict[str, np.ndarray]:
     """Return the decisions (n, s) of the two baselines, NaN where there is none."""
-    shape = len(held_out), len(oracle.two_stage.first_stage_variables)
+    width = len(oracle.two_stage.plain.first_stage_variables)
+    shape = len(held_out), width
     found = {name: np.full(shape, np.nan) for name in (EXPECTED_VALUE, CONTEXT_FREE)}
     for train, rows in _splits(held_out, past):
         baselines = comparison_baselines(oracle, train)
@@ -148,7 +156,7 @@ def _baseline_decisions(
                 progress=False,
                 fresh=True,
             )
-            found[name][rows] = solution.decision
+            found[name][rows] = solution.decision[:, :width]
     return found
 
 
@@ -204,9 +212,18 @@ def split_halves(pairs: History, seed: int) -> tuple[History, np.ndarray]:
 def policy_costs(
     policy: Decider, pairs: History, evaluator: Decider | None = None
 ) -> np.ndarray:
-    """Return the costs (n,) of a policy's decisions, by its model or another policy's."""
+    """Return the costs (n,) of a policy's decisions, by its model or another policy's.
+
+    With a risk measure, each decision has its own value at risk. The mean of these costs is
+    then at least the mean-CVaR of the decisions.
+    """
     owner = evaluator or policy
-    names = [v.name for v in owner.two_stage.first_stage_variables]
+    names, theirs = (
+        [v.name for v in one.two_stage.first_stage_variables] for one in (owner, policy)
+    )
     how: Any = {"known": pairs.known, "progress": False}
-    decisions = policy.decide(pairs.contexts, **how)[names].to_numpy()
-    return owner.oracle.cost(decisions, pairs.outcomes, **how)
+    decisions = policy.program_decisions(
+        pairs.contexts, on_error="raise", fresh=False, **how
+    )
+    columns = [theirs.index(name) for name in names]
+    return owner.oracle.cost(decisions[:, columns], pairs.outcomes, **how)

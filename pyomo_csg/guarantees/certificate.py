@@ -19,6 +19,7 @@ from pyomo_csg.evaluation.comparison import (
 from pyomo_csg.guarantees.gap import NEIGHBORHOODS, PERFECT, Gap, estimate_gap
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.tables.history import History
+from pyomo_csg.stages import MeanCVaR
 from pyomo_csg.validation import Problems, is_number
 
 _SUBJECT = "Cannot certify the policy"
@@ -52,6 +53,9 @@ class Certificate:
         By how much it costs more than the best; ``interval.upper`` is the bound.
     maximized : bool
         Whether the model is maximized.
+    risk : MeanCVaR or None
+        The risk measure of the model. A cost then includes the excess over the value at
+        risk of its decision, and the mean cost bounds the mean-CVaR.
     """
 
     model: str
@@ -61,6 +65,7 @@ class Certificate:
     advantages: dict[str, Interval]
     gaps: tuple[Gap, ...]
     maximized: bool
+    risk: MeanCVaR | None = None
 
     @property
     def excess(self) -> float:
@@ -75,7 +80,8 @@ class Certificate:
 
     def __str__(self) -> str:
         lines = [
-            _describe_cost(self.cost, self.maximized),
+            _describe_cost(self.cost, self.maximized)
+            + (f" ({self.risk})" if self.risk else ""),
             *(_describe_advantage(*one) for one in self.advantages.items()),
         ]
         if len(self.advantages) > 1:
@@ -246,6 +252,7 @@ def certify(
             for kind in kinds
         ),
         int(policy.two_stage.sense) < 0,
+        policy.two_stage.risk,
     )
 
 

@@ -184,7 +184,7 @@ def _lead(policy: LearnedDecider) -> str:
     two_stage = policy.two_stage
     columns = ", ".join(policy.context_names or ())
     numbers = _count(len(two_stage.uncertain_params), "uncertain number")
-    decisions = _count(len(two_stage.first_stage_variables), "number")
+    decisions = _count(len(two_stage.plain.first_stage_variables), "number")
     scenarios = (
         "scenarios" if policy.count is None else _count(policy.count, "scenario")
     )
@@ -199,11 +199,11 @@ def _facts(policy: LearnedDecider) -> list[tuple[str, str]]:
     two_stage, summary = policy.two_stage, policy.learned.summary
     columns = ", ".join(policy.context_names or ())
     integers = " (some are integer)" if two_stage.integer else ""
-    first = _count(len(two_stage.first_stage_variables), "variable")
+    first = _count(len(two_stage.plain.first_stage_variables), "variable")
     facts = [
         ("model", f"{two_stage.model.name}, {two_stage.sense}"),
         ("first stage", f"{first}{integers}"),
-        ("recourse", _count(len(two_stage.recourse_variables), "variable")),
+        ("recourse", _count(len(two_stage.plain.recourse_variables), "variable")),
         ("uncertain", _count(len(two_stage.uncertain_params), "number")),
         ("context", columns or _count(math.prod(policy.context_shape), "number")),
         ("scenarios for a context", str(policy.count or "depends on the context")),
@@ -212,6 +212,8 @@ def _facts(policy: LearnedDecider) -> list[tuple[str, str]]:
     if len(policy.context_shape) > 1:
         sizes = " × ".join(map(str, policy.context_shape))
         facts.insert(5, ("steps × numbers of a context", sizes))
+    if two_stage.risk is not None:
+        facts.insert(1, ("objective", str(two_stage.risk)))
     if "pairs" in summary:
         facts.append(("learned from", _count(summary["pairs"], "pair")))
     return facts
@@ -250,6 +252,7 @@ def _costs(policy: LearnedDecider, data: Any) -> dict[str, Any]:
     shares = np.linspace(0, 1, min(len(costs), _CURVE_POINTS))
     return {
         "pairs": len(costs),
+        "level": compared.risk and f"{100 * compared.risk.level:g}",
         "shares": shares,
         "curves": {name: np.quantile(costs[name], shares) for name in costs},
         "table": compared.table().rename_axis("name").reset_index().to_dict("records"),

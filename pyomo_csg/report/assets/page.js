@@ -65,12 +65,13 @@ function costs() {
   drawCosts(byId("cdf"), found, STYLES);
   byId("cdf").after(html("p", { class: "legend" }, ...found.table.map((row, i) => html("span", { class: `key ${STYLES[i]}` }, row.name))));
   const failed = found.table.some((row) => row.unsolved);
+  const risky = found.table.some((row) => "cvar" in row);
   const rows = found.table.map((row, i) => [
     row.name, `${shown(row.mean)} ± ${shown(row.standard_error, 2)}`,
     i ? `${shown(row.difference)} ± ${shown(row.difference_error, 2)}` : "",
-    i ? `${Math.round(100 * row.first_better)} %` : "", ...(failed ? [String(row.unsolved)] : []),
+    i ? `${Math.round(100 * row.first_better)} %` : "", ...(risky ? [shown(row.cvar)] : []), ...(failed ? [String(row.unsolved)] : []),
   ]);
-  const heads = ["decision", "mean cost ± standard error", "more than this policy", "this policy is better", ...(failed ? ["unsolved"] : [])];
+  const heads = ["decision", "mean cost ± standard error", "more than this policy", "this policy is better", ...(risky ? [`CVaR ${found.level} %`] : []), ...(failed ? ["unsolved"] : [])];
   byId("cost-table").append(table([heads, ...rows], found.table[0].name));
 }
 
