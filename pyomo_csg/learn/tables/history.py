@@ -27,6 +27,7 @@ from pyomo_csg.learn.tables.preprocessing import (
     learn_preprocessing,
     read_date,
 )
+from pyomo_csg.learn.tables.transformers import is_transformer, learn_transformer
 from pyomo_csg.stages.inputs import find_invalid
 from pyomo_csg.stages.two_stage import TwoStageModel
 from pyomo_csg.validation import Problems
@@ -96,7 +97,7 @@ def read_history(
     two_stage: TwoStageModel,
     data: Any,
     context: Any = None,
-    preprocess: Preprocessing | str | None = "auto",
+    preprocess: Any = "auto",
     known: Any = None,
     seed: int = 0,
 ) -> History:
@@ -105,8 +106,8 @@ def read_history(
     ``data`` is a pair (contexts, outcomes) of arrays or DataFrames, or one DataFrame with
     the columns of both; outcomes are columns by their Pyomo names. ``context`` names the
     context columns of a DataFrame; the default is all columns that are not outcomes.
-    ``preprocess`` says how these become numbers: ``'auto'`` learns it from them, and None
-    refuses other cells than numbers. ``known`` holds known numbers that the data has no
+    ``preprocess`` says how these become numbers: ``'auto'`` learns it from them, None
+    refuses other cells than numbers, and a scikit-learn transformer is fitted to them. ``known`` holds known numbers that the data has no
     columns for: see :mod:`~pyomo_csg.learn.tables.known_columns`. Messages count rows
     without a label and columns without a name from 0.
     """
@@ -139,6 +140,11 @@ def read_history(
             problems.add_for(
                 "context",
                 "it names DataFrame columns, but contexts are an array; drop it",
+            )
+        if contexts.names is None and is_transformer(preprocess):
+            problems.add_for(
+                "preprocess",
+                "it transforms columns, but contexts are an array; give a DataFrame",
             )
     if outcomes is not None:
         _check_domains(two_stage.uncertain_params, outcomes)
@@ -193,7 +199,7 @@ def _expected_data(data: Any, names: list[str]) -> str:
 class _ContextReader:
     """Reads contexts; ``preprocessing`` is what turned a table into numbers, if needed."""
 
-    def __init__(self, outcomes: list[str], preprocess: Preprocessing | str | None):
+    def __init__(self, outcomes: list[str], preprocess: Any):
         self._outcomes, self._preprocess = outcomes, preprocess
         self.preprocessing: Preprocessing | None = None
         self.has_dates = False
@@ -227,8 +233,13 @@ class _ContextReader:
         if isinstance(self._preprocess, Preprocessing):
             encoding: Preprocessing | None = self._preprocess
         else:
-            places = [found.index(name) for name in names]
-            encoding = learn_preprocessing(frame.iloc[:, places])
+            table = frame.iloc[:, [found.index(name) for name in names]]
+            is_user = is_transformer(self._preprocess)
+            encoding = (
+                learn_transformer(self._preprocess, table)
+                if is_user
+                else learn_preprocessing(table)
+            )
         if encoding is None:
             return Columns.from_frame("contexts", frame, names, frame.index)
         if not encoding.names:  # such as one weekday alone
