@@ -15,6 +15,7 @@ from pyomo.core.base.block import BlockData
 from pyomo_csg.decisions.decision import Decision
 from pyomo_csg.errors import SolveError
 from pyomo_csg.learn.generators.scenario_generator import PerContext, check_generator
+from pyomo_csg.learn.tables.column_names import match_columns
 from pyomo_csg.learn.tables.columns import is_frame, is_series
 from pyomo_csg.learn.tables.context_reader import read_contexts
 from pyomo_csg.learn.tables.known_columns import known_of_contexts
@@ -174,6 +175,9 @@ class Decider(ABC):
             The DataFrame has one column per first-stage variable, by its Pyomo name, and
             keeps the index of ``x`` if that is a DataFrame.
         """
+        if is_frame(x):
+            known_names = [param.name for param in self.two_stage.known_params]
+            x = match_columns(x, known_names)
         contexts, one = self._read_contexts(x)
         how = {"on_error": on_error, "progress": progress, "fresh": fresh}
         solution, scenarios, weights = self._solve_read(x, contexts, known, **how)

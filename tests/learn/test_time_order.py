@@ -71,6 +71,26 @@ def test_dates_in_the_index_make_a_series(kind):
     ).has_dates
 
 
+@pytest.mark.parametrize("kind", ["index", "periods", "column"])
+def test_long_gaps_between_dates_are_reported(kind, caplog):
+    two_stage = csg.TwoStageModel(newsvendor.build())
+    contexts, outcomes = newsvendor.sample(20, seed=0)
+    days = pd.date_range("2026-01-05", periods=40, freq="B")
+    for dates, gaps in ((days[:20], 0), (days[:10].append(days[30:]), 1)):
+        caplog.clear()
+        frame = pd.DataFrame(contexts, columns=["a", "b"])
+        if kind == "column":
+            frame["day"] = dates
+        else:
+            frame.index = dates if kind == "index" else dates.to_period("D")
+        assert read_history(two_stage, (frame, outcomes)).has_dates
+        found = (
+            "long gaps (1), the first from 2026-01-16 00:00:00 to 2026-02-16"
+            in caplog.text
+        )
+        assert found == bool(gaps)
+
+
 def test_dates_that_are_not_in_order_are_reported(caplog):
     two_stage = csg.TwoStageModel(newsvendor.build())
     contexts, outcomes = newsvendor.sample(20, seed=0)

@@ -35,6 +35,7 @@ from pyomo_csg.validation import Problems
 if TYPE_CHECKING:
     import pandas as pd
 
+_GAP = 5.0  # usual steps; longer than a weekend with a holiday
 _log = logging.getLogger(__name__)
 
 _MIN_ROWS = 2
@@ -115,6 +116,8 @@ def read_history(
     names = [param.name for param in two_stage.uncertain_params]
     contexts: Columns | None = None
     outcomes: Columns | None = None
+    data = _name_columns(problems, two_stage, data, names)
+    problems.raise_any()
     data, known = problems.check("known", add_known, two_stage, data, known, seed) or (
         data,
         None,
@@ -124,10 +127,8 @@ def read_history(
         context = None if context is None else preprocess.columns
     reader = _ContextReader(names, preprocess)
     if is_frame(data):
-        table = problems.check("outcomes", match_columns, data, names)
-        if table is not None:
-            contexts = problems.check("contexts", reader.from_frame, table, context)
-            outcomes = Columns.from_frame("outcomes", table, names, table.index)
+        contexts = problems.check("contexts", reader.from_frame, data, context)
+        outcomes = Columns.from_frame("outcomes", data, names, data.index)
     elif isinstance(data, tuple) and len(data) == 2:
         contexts = problems.check("contexts", reader.from_pair, data[0], context)
         outcomes = problems.check("outcomes", _pair_outcomes, data[1], names)
@@ -171,6 +172,40 @@ def read_history(
     )
 
 
+def _name_columns(
+    problems: Problems, two_stage: TwoStageModel, data: Any, outcomes: list[str]
+) -> Any:
+    """Return data whose columns for annotated Params have Pyomo's names."""
+    known = [param.name for param in two_stage.known_params]
+    if is_frame(data):
+        table = problems.check("columns", match_columns, data, [*outcomes, *known])
+        return data if table is None else table
+    if isinstance(data, tuple) and len(data) == 2 and is_frame(data[0]) and known:
+        table = problems.check("contexts", match_columns, data[0], known)
+        return data if table is None else (table, data[1])
+    return data
+
+
+def _warn_of_gaps(dates: pd.DatetimeIndex | pd.PeriodIndex) -> None:
+    """Warn if dates in order leave out a stretch of several steps."""
+    import pandas as pd
+
+    times = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else dates
+    steps = np.diff(times.to_numpy().astype("datetime64[s]").astype(float))
+    if not len(steps) or not np.median(steps):
+        return
+    places = np.flatnonzero(steps > _GAP * np.median(steps))
+    if len(places):
+        first = places[0]
+        _log.warning(
+            "the dates of the rows have long gaps (%d), the first from %s to %s; the rows "
+            "before and after a gap count as neighbors in time",
+            len(places),
+            times[first],
+            times[first + 1],
+        )
+
+
 def _are_dates(rows: Any) -> bool:
     """Whether labels, or a column, are dates in order; warn if they are not in order."""
     import pandas as pd
@@ -184,6 +219,8 @@ def _are_dates(rows: Any) -> bool:
             "the dates of the rows are not in order, so the rows are not treated as a time "
             "series; sort them, e.g. with sort_index()"
         )
+    else:
+        _warn_of_gaps(rows)
     return bool(rows.is_monotonic_increasing)
 
 
