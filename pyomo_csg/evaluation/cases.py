@@ -12,6 +12,7 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.learn.tables.column_names import with_date_column
 from pyomo_csg.learn.tables.columns import is_frame
 from pyomo_csg.learn.tables.history import read_history
 from pyomo_csg.learn.tables.known_columns import known_of_contexts
@@ -85,7 +86,7 @@ def cases_of_rows(two_stage: TwoStageModel, data: Any) -> list[Case]:
     history = read_history(two_stage, data)
     contexts: Iterable[Any] = history.contexts
     if history.preprocessing is not None:
-        table = data if is_frame(data) else data[0]
+        table = with_date_column(data if is_frame(data) else data[0])
         columns = [str(column) for column in table.columns]
         rows = zip(
             *(table.iloc[:, j].tolist() for j in range(len(columns))), strict=True

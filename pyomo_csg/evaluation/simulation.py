@@ -14,7 +14,7 @@ from pyomo.core.expr.numvalue import is_numeric_data
 
 from pyomo_csg.errors import DataError, SolveError, shortlist
 from pyomo_csg.evaluation.tables import count_words
-from pyomo_csg.learn.tables.column_names import match_columns
+from pyomo_csg.learn.tables.column_names import match_columns, with_date_column
 from pyomo_csg.plotting import new_figure
 from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.stages import MeanCVaR, TwoStageModel
@@ -347,4 +347,4 @@ def _read_rows(
     numbers = table[[param.name for param in params]]
     cells = numbers.apply(pd.to_numeric, errors="coerce").to_numpy(float)
     check_domains(params, cells, _SUBJECT, "row")
-    return table
+    return with_date_column(table)

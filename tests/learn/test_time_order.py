@@ -71,6 +71,32 @@ def test_dates_in_the_index_make_a_series(kind):
     ).has_dates
 
 
+def test_a_named_index_of_dates_is_a_column_everywhere():
+    contexts, outcomes = newsvendor.sample(60, seed=0)
+    days = pd.date_range("2026-01-05", periods=60, name="day")
+    by_index = pd.DataFrame({"a": contexts[:, 0], "demand": outcomes[:, 0]}, days)
+    by_column = by_index.reset_index()
+    baselines = [
+        csg.baselines.SampleAverage(newsvendor.build(), table)
+        for table in (by_index, by_column)
+    ]
+    names = baselines[0].context_names
+    assert names == baselines[1].context_names
+    assert names[:2] == ("day Mon", "day Tue") and names[-1] == "a"
+    ours, theirs = (one.read_contexts(by_column)[0] for one in baselines)
+    assert (ours == theirs).all()
+    mine, _ = baselines[0].read_contexts(by_index)
+    assert (mine == theirs).all() and mine[:, 0].sum() == 9  # Mondays
+    one = baselines[0].decide({"day": "2026-03-02", "a": 0.0})
+    assert one["order"] == baselines[0].decide(by_index)["order"].iloc[0]
+    found = csg.evaluate({"SAA": baselines[0]}, by_index, progress=False)
+    assert len(found.costs) == 60
+    plain = by_index.rename_axis(None)
+    assert csg.baselines.SampleAverage(newsvendor.build(), plain).context_names == (
+        "a",
+    )
+
+
 @pytest.mark.parametrize("kind", ["index", "periods", "column"])
 def test_long_gaps_between_dates_are_reported(kind, caplog):
     two_stage = csg.TwoStageModel(newsvendor.build())

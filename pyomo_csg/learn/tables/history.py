@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.learn.tables.column_names import match_columns
+from pyomo_csg.learn.tables.column_names import match_columns, with_date_column
 from pyomo_csg.learn.tables.columns import (
     Columns,
     as_array,
@@ -30,7 +30,7 @@ from pyomo_csg.learn.tables.preprocessing import (
 from pyomo_csg.learn.tables.transformers import is_transformer, learn_transformer
 from pyomo_csg.stages.inputs import find_invalid
 from pyomo_csg.stages.two_stage import TwoStageModel
-from pyomo_csg.validation import Problems
+from pyomo_csg.validation import Problems, is_one_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,6 +118,8 @@ def read_history(
     outcomes: Columns | None = None
     data = _name_columns(problems, two_stage, data, names)
     problems.raise_any()
+    if is_one_of(preprocess, ("auto",)) or isinstance(preprocess, Preprocessing):
+        data = _add_dates(data)
     data, known = problems.check("known", add_known, two_stage, data, known, seed) or (
         data,
         None,
@@ -183,6 +185,15 @@ def _name_columns(
     if isinstance(data, tuple) and len(data) == 2 and is_frame(data[0]) and known:
         table = problems.check("contexts", match_columns, data[0], known)
         return data if table is None else (table, data[1])
+    return data
+
+
+def _add_dates(data: Any) -> Any:
+    """Return data with a named index of dates as a column of the contexts."""
+    if is_frame(data):
+        return with_date_column(data)
+    if isinstance(data, tuple) and len(data) == 2 and is_frame(data[0]):
+        return with_date_column(data[0]), data[1]
     return data
 
 
