@@ -19,7 +19,7 @@ from pyomo_csg.learn.distributions.distances import KERNELS, METRICS
 from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
 from pyomo_csg.learn.tables.history import History
-from pyomo_csg.learn.tables.transformers import is_transformer
+from pyomo_csg.learn.tables.preprocessing import is_transformer
 from pyomo_csg.validation import METHODS, Problems, is_number, is_one_of, is_whole
 
 _SETTINGS = "The settings do not fit"
