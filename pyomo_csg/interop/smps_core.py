@@ -152,7 +152,7 @@ class _CoreReader:
         core, words = self._core, record.words
         if len(words) != 2 or words[0].upper() not in _TYPES:
             found = f"'{' '.join(words)}' was found; write a type, N, L, G or E, and a"
-            raise record.error(f"{found} name")
+            raise record.error(f"{found} name{self._about_spaces()}")
         kind, name = words[0].upper(), words[1]
         if name in core.rows or name in core.ignored or name == core.objective:
             raise record.error(f"the row '{name}' is declared twice; rename one")
@@ -171,7 +171,8 @@ class _CoreReader:
             return self._take_marker(record)
         if len(words) not in (3, 5):
             found = f"{len(words)} fields were found ('{' '.join(words)}'); write a "
-            raise record.error(f"{found}column, a row and a number, or two of each")
+            found += "column, a row and a number, or two of each"
+            raise record.error(f"{found}{self._about_spaces()}")
         core, column = self._core, words[0]
         if column != self._column:
             if column in core.columns:
@@ -189,6 +190,10 @@ class _CoreReader:
             if row not in core.ignored:
                 core.columns[column][row] = value
         return None
+
+    def _about_spaces(self) -> str:
+        """Return what may be wrong with a line that has too many fields."""
+        return "" if self._core.fixed else "; names in free format have no spaces"
 
     def _take_marker(self, record: Record) -> None:
         kind = record.words[-1].upper().strip("'")
@@ -245,9 +250,11 @@ class _CoreReader:
         if not self._is_first_set(record, name):
             return
         side = {"LO": "lower", "LI": "lower", "UP": "upper", "UI": "upper"}.get(kind)
-        sides = (side,) if side else ("lower", "upper")
+        sides: tuple[str, ...] = (side,) if side else ("lower", "upper")
         if kind in ("MI", "PL"):
             sides = ("lower",) if kind == "MI" else ("upper",)
+        if kind in ("LO", "LI") and self._core.lower.get(column) == -math.inf:
+            sides = ()  # after MI: the bound takes the place of none
         for one in sides:
             again = f"the {one} bound of column '{column}' is given twice"
             self._check_once(record, f"{one} {column}", again)

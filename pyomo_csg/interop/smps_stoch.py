@@ -339,6 +339,9 @@ class _StochReader:
 
     def _check_period(self, record: Record, name: str, first: bool = False) -> None:
         names = self._periods.names
+        if name == names[0] and not first:
+            found = f"data of the first period, '{name}', is uncertain; only data of"
+            raise record.error(f"{found} the second period can be")
         if name not in (names if first else names[1:]):
             wanted = shortlist(names if first else names[1:])
             raise record.error(f"the period '{name}' was found; write {wanted}")

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.solve.compile.assembly import first_stage_data
+from pyomo_csg.solve.compile.assembly import evaluate, first_stage_data
 from pyomo_csg.solve.compile.compiled_model import CompiledModel, shared
 from pyomo_csg.solve.engine import SolverTrouble, Troubles
+from pyomo_csg.solve.lp.units import OutcomeSizes, are_violated
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import (
     count_axes,
@@ -219,6 +220,7 @@ class FirstStage:
         from scipy import sparse  # decisions do without
 
         self._compiled, rows = compiled, compiled.first_rows
+        self._sizes = OutcomeSizes(compiled)
         places = np.arange(len(rows.row)), rows.row
         shape = len(rows.row), len(rows)
         self._sums = sparse.csr_array((np.ones(len(rows.row)), places), shape=shape)
@@ -229,6 +231,19 @@ class FirstStage:
 
     def violations(self, decisions: np.ndarray, data: np.ndarray) -> Troubles:
         """Return a trouble for each infeasible decision (n, s), given data (n, p + r)."""
+        if not self._compiled.first_stage_moves:
+            # The same decision often meets many outcomes in a row.
+            is_new = np.ones(len(decisions), bool)
+            is_new[1:] = (decisions[1:] != decisions[:-1]).any(axis=1)
+            group, first = np.cumsum(is_new) - 1, np.flatnonzero(is_new)
+            found = self._violations_in_parts(decisions[first], data[first])
+            if not found:
+                return {}
+            numbers = group.tolist()
+            return {i: found[g] for i, g in enumerate(numbers) if g in found}
+        return self._violations_in_parts(decisions, data)
+
+    def _violations_in_parts(self, decisions: np.ndarray, data: np.ndarray) -> Troubles:
         troubles: Troubles = {}
         size = max(1, _NUMBERS // max(1, len(self._compiled.first_rows.row)))
         for start in range(0, len(decisions), size):
@@ -238,16 +253,36 @@ class FirstStage:
         return troubles
 
     def _violations(self, decisions: np.ndarray, data: np.ndarray) -> Troubles:
-        rows, first = self._compiled.first_rows, first_stage_data(self._compiled, data)
+        rows, moves = self._compiled.first_rows, self._compiled.first_stage_moves
+        first = first_stage_data(self._compiled, data if moves else data[:1])
         products = first.entries * decisions[:, rows.column]
         body = np.hstack([products @ self._sums, decisions])
-        terms = np.hstack([np.abs(products) @ self._sums, np.abs(decisions)])
         lower = np.hstack([first.row_lower, first.lower])
         upper = np.hstack([first.row_upper, first.upper])
-        off = np.maximum(lower - body, body - upper) - _TOLERANCE * (1 + terms)
+        off = np.maximum(lower - body, body - upper)
+        doubtful = np.flatnonzero((off > 0).any(axis=1))
+        if not len(doubtful):
+            return {}
+        decisions, products, body = (
+            one[doubtful] for one in (decisions, products, body)
+        )
+        if moves:
+            lower, upper = lower[doubtful], upper[doubtful]
+        terms = np.hstack([np.abs(products) @ self._sums, np.abs(decisions)])
+
+        def typical(place: int) -> np.ndarray:
+            outcome = data[doubtful[place], None]
+            columns, all_rows = self._sizes.at(evaluate(self._compiled, outcome))
+            return np.concatenate([all_rows[: len(rows)], columns])
+
+        violated = are_violated(body, terms, (lower, upper), _TOLERANCE, typical)
+        lower, upper = (np.broadcast_to(side, body.shape) for side in (lower, upper))
+        off = np.where(violated, np.maximum(lower - body, body - upper), -np.inf)
         return {
-            int(i): self._trouble(int(np.argmax(off[i])), body[i], lower[i], upper[i])
-            for i in np.flatnonzero((off > 0).any(axis=1))
+            int(doubtful[i]): self._trouble(
+                int(np.argmax(off[i])), body[i], lower[i], upper[i]
+            )
+            for i in np.flatnonzero(violated.any(axis=1))
         }
 
     def _trouble(

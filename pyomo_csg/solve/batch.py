@@ -50,6 +50,8 @@ from pyomo_csg.solve.lp.basis_cache import Basis
 logger = logging.getLogger(__name__)
 
 _MOST_CASES = 512  # cases in a chunk
+# Known bases are tried on all cases of a chunk at once: the more cases, the faster.
+_MOST_COSTS = 65_536
 _MOST_MIXED_CASES = 64  # where only the first stage has integers
 _MOST_SLOW_CASES = 8  # with integer recourse or other solvers, so that the bar moves
 # Cases in a chunk with fresh=True, which starts without a basis. It must be small, so that
@@ -114,10 +116,16 @@ class Recipe:
     def most_cases(self, task: Task[Any]) -> int:
         """Return the size of the largest chunk."""
         compiled = self.compiled
-        if compiled is None or compiled.quadratic or compiled.integer_recourse:
+        if compiled is None or compiled.integer_recourse:
             return _MOST_SLOW_CASES
-        branches = compiled.integer and not isinstance(task, CostTask)
-        most = _MOST_MIXED_CASES if branches else _MOST_CASES
+        if compiled.quadratic and not (
+            isinstance(task, CostTask) and compiled.has_certain_recourse
+        ):
+            return _MOST_SLOW_CASES
+        most = _MOST_MIXED_CASES if compiled.integer else _MOST_CASES
+        if isinstance(task, CostTask):
+            reuses = compiled.has_certain_linear_recourse and not compiled.quadratic
+            most = _MOST_COSTS if reuses else _MOST_CASES
         return max(1, min(most, _MOST_NUMBERS // max(1, _numbers(compiled, task))))
 
 
@@ -299,9 +307,11 @@ class Batch:
         """Cut cases into chunks of neighbors, which share bases."""
         count, size = len(task), self._recipe.most_cases(task)
         if fresh:  # the same chunks for any number of workers
-            is_cheap = isinstance(task, CostTask) and size == _MOST_CASES
-            most = self._recipe.fresh_cases(task)
-            size = _FRESH_COSTS if is_cheap else min(size, most)
+            compiled = self._recipe.compiled
+            is_quadratic = compiled is not None and compiled.quadratic
+            is_cheap = isinstance(task, CostTask) and not is_quadratic
+            most = _FRESH_COSTS if is_cheap else self._recipe.fresh_cases(task)
+            size = min(size, most)
         elif self._executor is not None:
             size = max(1, min(size, -(-count // (self._workers * _LEAST_CHUNKS))))
         for start in range(0, count, size):

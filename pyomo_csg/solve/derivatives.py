@@ -88,6 +88,7 @@ class Derivatives:
             np.repeat(decisions, count, axis=0),
             task.outcomes[cases].reshape(-1, task.outcomes.shape[-1]),
             np.repeat(result.smooth[cases], count),
+            **self._moving(found, count),
         )
         share = task.outcome_weights[cases].reshape(-1)
         for place, trouble in failed.items():
@@ -104,6 +105,13 @@ class Derivatives:
         gradients[np.isnan(losses)] = np.nan
         result.smooth &= ~np.isnan(losses)
         return result
+
+    def _moving(self, found: _Optima, count: int) -> dict[str, np.ndarray]:
+        """Return which decisions of quadratic programs can move, ``count`` times each."""
+        if not isinstance(found.optima, QuadraticOptima):
+            return {}
+        moves = found.optima.moving(len(self._compiled.first))
+        return {"moves": np.repeat(moves, count, axis=0)}
 
     def decision_gradients(self, task: DecisionTask) -> DecisionResult:
         """Return decisions and their derivatives, with integer variables held."""
@@ -210,6 +218,7 @@ class Derivatives:
         assert found.active is not None
         return (
             found.unique
+            and found.is_exact
             and found.active.is_strict
             and not bool(have_equal_bounds(self._compiled, blocks))
         )

@@ -36,8 +36,8 @@ from pyomo_csg.solve.lp.basis_cache import Basis
 from pyomo_csg.solve.lp.linear_solver import LinearSolved, LinearSolver
 from pyomo_csg.solve.lp.recourse_blocks import new_recourse_solver
 from pyomo_csg.solve.mip.integer_solver import IntegerSolver
+from pyomo_csg.solve.qp.quadratic_recourse import QuadraticRecourse
 from pyomo_csg.solve.qp.quadratic_solver import (
-    QuadraticRecourse,
     QuadraticSolver,
 )
 
@@ -84,7 +84,10 @@ class HighsEngine:
         solver = self._solvers.solver(task.weights.shape[1])
         solved = solver.solve_many(blocks, task.weights, task.keys, certify=False)
         result = SolveResult(
-            solved.decisions, solved.values, solved.bounds, troubles=solved.troubles
+            solved.decisions + 0.0,  # zero has no sign
+            solved.values,
+            solved.bounds,
+            troubles=solved.troubles,
         )
         if task.gradient:
             self._derivatives.add_value_gradients(result, task, blocks)

@@ -260,6 +260,18 @@ def test_a_maximized_core_is_maximized(tmp_path):
     assert csg.TwoStageModel(model).sense == pyo.maximize
 
 
+def test_a_lower_bound_may_follow_that_there_is_none(tmp_path):
+    bounds = " MI BND       Y\n LO BND       Y         -3\n"
+    model = csg.read_smps(
+        write(tmp_path, CORE.replace("BOUNDS\n", f"BOUNDS\n{bounds}"))
+    )
+    assert model.model.recourse["Y"].lb == -3
+    twice = bounds + " LO BND       Y         -2\n"
+    write(tmp_path, CORE.replace("BOUNDS\n", f"BOUNDS\n{twice}"))
+    with pytest.raises(csg.DataError, match="lower bound of column 'Y' is given twice"):
+        csg.read_smps(tmp_path / "small")
+
+
 FAULTS = [
     ("cor", " UP BND", " XX BND", "line 22, section BOUNDS: the bound type 'XX'"),
     (
@@ -302,6 +314,14 @@ FAULTS = [
     ("sto", "DEM       6", "CAP       6", "row 'CAP' belongs to the first period"),
     ("sto", "    RHS       DEM       6", "    W     DEM       6", "the column 'W' is"),
     ("sto", "6.0            P2", "6.0            P9", "the period 'P9' was found"),
+    ("sto", "6.0            P2", "6.0            P1", "data of the first period, 'P1'"),
+    ("cor", " G  DEM", " G  DE M", "names in free format have no spaces"),
+    (
+        "cor",
+        "    Y         DEM",
+        " Y WIDE COLUMN DEM",
+        "names in free format have no spaces",
+    ),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ def _with_all_rows(task: Task, winner: Candidate, candidates: Candidates) -> Can
             fit = candidates.fit_to_all_rows(winner.name)
     except TimeUpError:
         return winner
-    return winner if task.log.is_over else Candidate(winner.name, [*winner.fits, fit])
+    return winner if task.log.is_over else replace(winner, fits=[*winner.fits, fit])
 
 
 def _result(
@@ -106,6 +107,7 @@ def _result(
         winner.fits[fold].generator(task),
         selection,
         lambda: board.costs(winner.name),
+        scored_costs=board.observed_costs(winner.name),
     )
 
 

@@ -139,7 +139,7 @@ class Candidates:
             return
         if not chooses_network or self._leads("mmd", "direct"):
             yield self._trained_candidate("direct, near mmd")
-        if not chooses_network or self._leads(SAMPLE_AVERAGE):
+        if not chooses_network or self._context_may_not_pay():
             yield self._trained_candidate("constant")
 
     def _trained_candidate(self, name: str) -> Candidate:
@@ -184,6 +184,19 @@ class Candidates:
         return IntegerTraining(
             self._task, self._folds, self._plan, self._kind, self._outcome_samplers()
         )
+
+    def _context_may_not_pay(self) -> bool:
+        """Whether one decision for all contexts could be as good as the candidates so far.
+
+        K clusters of all outcomes may decide badly where trained scenarios would not: they
+        leave out the tails. So a series is asked for the decision on all outcomes as well.
+        """
+        if self._leads(SAMPLE_AVERAGE):
+            return True
+        has_known = self._task.history.known.shape[1] > 0  # a decision for each row
+        if self.board is None or has_known or self._task.config.rows != "series":
+            return False
+        return self.board.sample_average_competes()
 
     def _leads(self, *names: str) -> bool:
         """Whether one of these is among the best three candidates so far."""

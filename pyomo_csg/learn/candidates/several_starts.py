@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,8 @@ _ATOM_STEPS, _ATOM_BATCH = 800, 10
 _ATOM_DRAWS = 256  # residuals, of which few may be in the tail that matters
 _OUTCOMES, _SLOW_OUTCOMES = 256, 64  # the latter with integer recourse: programs
 _CONTEXTS = 8  # on which atoms are evaluated
+_MOST_OUTCOMES = 2000  # on which constant scenarios are compared
+CONSTANT = "constant"
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +107,30 @@ class FoldTraining:
             best.append(fits[chosen].body)
         return best
 
+    def best_constants(self, name: str, tried: Sequence[Start]) -> list[nn.Module]:
+        """Return the constant body of each fold whose one decision costs least on its rows.
+
+        One decision is cheap to evaluate on many rows, and few rows say little of a tail.
+        """
+        best = []
+        folds = self.task.log.each(f"compare starts of {name}", self.folds.rows)
+        for fold, rows in enumerate(folds):
+            outcomes = self.task.history.outcomes[rows]
+            some = outcomes[evenly_spaced(len(rows), _MOST_OUTCOMES)]
+            bodies = [one.body for one in tried if one.fold == fold]
+            costs = [self._mean_cost(body, rows[:1], some) for body in bodies]
+            best.append(bodies[int(np.argmin(np.nan_to_num(costs, nan=np.inf)))])
+        return best
+
+    def _mean_cost(
+        self, body: nn.Module, row: np.ndarray, outcomes: np.ndarray
+    ) -> float:
+        """Return the mean cost of a constant body's decision; NaN if it has none."""
+        scenarios, weights = self.task.generate_scenarios(body, row)
+        shares = self.task.solver_weights(weights)
+        decision = self.task.solve(scenarios, shares).decision
+        return float(self.task.cost(decision.repeat(len(outcomes), 0), outcomes).mean())
+
 
 class ConstantTraining:
     """Trains constant scenarios or atoms on every fold, from several starts."""
@@ -125,7 +151,8 @@ class ConstantTraining:
             )
         ]
         length = _CONSTANT_STEPS, _CONSTANT_BATCH
-        return self._train("constant", starts, pools, heads, length, _CONSTANT_DRAWS)
+        found = self._train(CONSTANT, starts, pools, heads, length, _CONSTANT_DRAWS)
+        return replace(found, is_context_free=True)
 
     def location_scale(self, forecasts: FoldForecasts) -> Candidate:
         """Constant atoms in units of location and scale, on the task loss."""
@@ -157,7 +184,8 @@ class ConstantTraining:
         rng = task.rng(f"{name} rows")
         trained = training.train(f"{name} starts", starts, length, _ATOM_RATE, rng)
         # Training may end with a higher cost than its start, so both are compared.
-        best = training.best_bodies(name, [*trained, *starts])
+        choose = training.best_constants if name == CONSTANT else training.best_bodies
+        best = choose(name, [*trained, *starts])
         if task.has_integers:
             integers = IntegerTraining(task, self._folds, plan, self._kind, samplers)
             best = integers.polish(name, best, heads, _ATOM_RATE / 2, draws)

@@ -53,13 +53,13 @@ def untrained_candidates(
     for name in distributions.names:
         found = [fold[name] for fold in distributions.by_fold]
         fits = [GeneratorFit(_reduce(task, one)) for one in found]
-        yield Candidate(reduced_name(found[0]), fits)
+        yield Candidate(reduced_name(found[0]), fits, isinstance(found[0], Empirical))
 
 
 def sample_average(task: Task) -> Candidate:
     """Return the outcomes of all rows, reduced to K scenarios; it takes next to no time."""
     found = Empirical("empirical", task.history.outcomes)
-    return Candidate(SAMPLE_AVERAGE, [GeneratorFit(_reduce(task, found))])
+    return Candidate(SAMPLE_AVERAGE, [GeneratorFit(_reduce(task, found))], True)
 
 
 def _reduce(task: Task, distribution: ConditionalDistribution) -> ScenarioGenerator:

@@ -77,6 +77,7 @@ class Candidate:
 
     name: str
     fits: Sequence[Fit]
+    is_context_free: bool = False
 
     @property
     def is_trained(self) -> bool:

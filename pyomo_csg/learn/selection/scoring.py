@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,8 @@ from pyomo_csg.learn.task import Task
 _ROWS, _ERRORS = 48, 256
 _CLEARLY = 2.0  # standard errors by which a clear difference exceeds zero
 _AS_GOOD = 0.5  # standard errors within which the simpler candidate is preferred
+_CONTEXT_PAYS = 1.0  # the same, for candidates that ignore the context
+_MOST_AVERAGED = 200  # outcomes in one program of the sample average
 _WEEK = 7  # rows over which errors of daily series often repeat
 _NO_COSTS = (
     "no decision on generated scenarios has a cost on held-out rows; see Oracle.solve "
@@ -76,21 +78,30 @@ def fill_unsolved(costs: np.ndarray) -> np.ndarray:
 
 
 def compare_candidates(
-    names: Sequence[str], losses: np.ndarray, trusted: str | None = None
+    names: Sequence[str],
+    losses: np.ndarray,
+    trusted: str | None = None,
+    context_free: Container[str] = (),
 ) -> Selection:
     """Choose the candidate with the least mean cost (candidates, n) on held-out rows.
 
     Candidates are in the order of simplicity: a simpler one is chosen if it is within half
-    a standard error of the best. The ``trusted`` candidate is chosen unless another one is
-    better by more than two. NaN, an unsolved program, counts as the worst cost of all.
+    a standard error of the best. Only the ``context_free`` ones compete if one of them is
+    within a standard error of the best. The ``trusted`` candidate is chosen unless another
+    one is better by more than two. NaN, an unsolved program, counts as the worst cost of
+    all.
     """
     if np.isnan(losses).all():
         raise DataError("Nothing could be compared", [_NO_COSTS])
     costs = fill_unsolved(losses)
     means = costs.mean(axis=1)
     order = np.argsort(means, kind="stable")
-    apart = paired_difference(costs, costs[order[0]])
-    best = int(np.flatnonzero(apart.mean <= _AS_GOOD * apart.standard_error)[0])
+    free = np.array([i for i, name in enumerate(names) if name in context_free], int)
+    if len(free) and len(_about_as_good(costs, free, int(order[0]), _CONTEXT_PAYS)):
+        least = free[means[free].argmin()]
+        best = _about_as_good(costs, free, int(least), _AS_GOOD)[0]
+    else:
+        best = _about_as_good(costs, np.arange(len(names)), int(order[0]), _AS_GOOD)[0]
     if trusted in names:
         favorite = names.index(trusted)
         error = paired_difference(costs[favorite], costs[best]).standard_error
@@ -114,6 +125,14 @@ def compare_candidates(
             for c in order
         ],
     )
+
+
+def _about_as_good(
+    costs: np.ndarray, candidates: np.ndarray, best: int, errors: float
+) -> list[int]:
+    """Return the candidates within some standard errors of the best."""
+    apart = paired_difference(costs[candidates], costs[best])
+    return candidates[apart.mean <= errors * apart.standard_error].tolist()
 
 
 def _confidence(margin: float, error: float, rows: int) -> float:
@@ -148,6 +167,8 @@ class Scoreboard:
             if len(mine)
         ]
         self._order = np.argsort(np.concatenate(self._rows), kind="stable")
+        parts = zip(folds.rows, folds.held_out, strict=False)
+        self._training = [mine for mine, held in parts if len(held)]
         self.candidates: list[Candidate] = []
         self._costs: list[np.ndarray] = []
         self._unscored: Candidate | None = None
@@ -196,13 +217,42 @@ class Scoreboard:
             assert self._unscored is not None
             return self._unscored, Selection(self._unscored.name)
         names = [one.name for one in self.candidates]
-        selection = compare_candidates(names, np.stack(self._costs), trusted)
+        free = [one.name for one in self.candidates if one.is_context_free]
+        # The future of a series may differ from its history: the context must pay clearly.
+        may_drift = self._task.config.rows == "series" and self.samplers is None
+        selection = compare_candidates(
+            names, np.stack(self._costs), trusted, free if may_drift else ()
+        )
         return self.candidates[names.index(selection.chosen)], selection
 
     def costs(self, name: str) -> np.ndarray:
         """Return the costs of a candidate on the held-out rows, in their order."""
         names = [one.name for one in self.candidates]
         return self._costs[names.index(name)] if name in names else np.full(1, np.nan)
+
+    def sample_average_competes(self) -> bool:
+        """Whether one decision for all contexts is not clearly worse than the best so far.
+
+        The decision of a fold is that on its outcomes, or on some of them evenly spaced.
+        """
+        task, outcomes = self._task, self._task.history.outcomes
+        if self.samplers is not None or not self._costs:
+            return False
+        found = []
+        for mine, rows in zip(self._training, self._rows, strict=True):
+            some = mine[evenly_spaced(len(mine), _MOST_AVERAGED)]
+            decision = task.solve(outcomes[some][None]).decision
+            costs = task.cost(decision.repeat(len(rows), 0), outcomes[rows], rows)
+            found.append(costs)
+        best = self._costs[int(np.argmin([*self.means.values()]))]
+        costs = fill_unsolved(np.stack([best, np.concatenate(found)[self._order]]))
+        apart = paired_difference(costs[1], costs[0])
+        return bool(apart.mean <= _CLEARLY * apart.standard_error)
+
+    def observed_costs(self, name: str) -> np.ndarray | None:
+        """Return a candidate's costs on the observed outcomes of rows; None if not scored by them."""
+        scored = any(one.name == name for one in self.candidates)
+        return self.costs(name) if scored and self.samplers is None else None
 
     def _evaluate(self, candidate: Candidate, stage: str) -> np.ndarray:
         costs = []

@@ -376,7 +376,6 @@ class RecourseLayout:
         self.technology_column = rows.column[first]
         row, column = rows.row[~first], rows.column[~first] - self.n1
         self.recourse = np.flatnonzero(~first)
-        self.recourse_columns = self.n1 + np.arange(self.columns)
         self._order, self.start, self.index = _by_column(row, column, self.columns)
         self._places = (row, column)
         self._is_certain = rows.entries.certain_at(self.recourse)

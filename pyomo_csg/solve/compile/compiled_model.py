@@ -297,6 +297,15 @@ class CompiledModel:
         )
 
     @cached_property
+    def has_certain_recourse(self) -> bool:
+        """Whether matrix and quadratic terms of recourse columns alone are certain."""
+        rows, cost, n1 = self.recourse_rows, self.recourse_cost, len(self.first)
+        second = np.flatnonzero(cost.hessian_row >= n1)
+        recourse = np.flatnonzero(rows.column >= n1)
+        certain = rows.entries.certain_at(recourse)
+        return certain and cost.hessian.certain_at(second)
+
+    @cached_property
     def integer(self) -> bool:
         """Whether either stage has integer variables."""
         return bool(self.first.integer.any()) or self.integer_recourse
@@ -305,6 +314,14 @@ class CompiledModel:
     def integer_recourse(self) -> bool:
         """Whether the recourse has integer variables."""
         return bool(self.recourse.integer.any())
+
+    @cached_property
+    def has_certain_linear_recourse(self) -> bool:
+        """Whether the matrix and the costs of the recourse are the same for all outcomes."""
+        n1, rows = len(self.first), self.recourse_rows
+        columns = n1 + np.arange(len(self.recourse))
+        entries = rows.entries.certain_at(np.flatnonzero(rows.column >= n1))
+        return entries and self.recourse_cost.linear.certain_at(columns)
 
 
 def hessian_matrix(cost: Cost, entries: np.ndarray, size: int) -> np.ndarray:

@@ -329,16 +329,19 @@ class BasisCache:
         return left[~fits]
 
     def learn(
-        self, program: HighsProgram, entries: np.ndarray, cost: np.ndarray
+        self, highs: Any, arrays: Arrays, entries: np.ndarray, cost: np.ndarray
     ) -> Basis | None:
-        """Keep and return the basis just found; None if its matrix is singular."""
+        """Keep and return the basis that HiGHS just found; None if its matrix is singular.
+
+        HiGHS may hold the program ``arrays`` in other units: the basis is the same.
+        """
         self._budget.spend()
-        basics, columns = basic_variables(program.highs), self._layout.columns
+        basics, columns = basic_variables(highs), self._layout.columns
         is_basic = np.zeros(columns + self._layout.rows, bool)
         is_basic[np.where(basics < 0, columns - 1 - basics, basics)] = True
         basic, nonbasic = np.flatnonzero(is_basic), np.flatnonzero(~is_basic)
         if self._matrix is None:  # the same in every case, or no basis would be kept
-            self._matrix, self._units = self._matrix_in_units(program.arrays, entries)
+            self._matrix, self._units = self._matrix_in_units(arrays, entries)
         matrix = self._matrix
         response = _solve_accurately(matrix[:, basic], -matrix[:, nonbasic])
         if response is None:
@@ -353,7 +356,7 @@ class BasisCache:
         reduced_cost /= self._units[nonbasic]
         if free.any():
             # Without a reduced cost, only HiGHS knows which bound a place is at.
-            found = program.highs.getBasis()
+            found = highs.getBasis()
             states = [*found.col_status, *found.row_status]
             upper = highspy.HighsBasisStatus.kUpper
             at_upper[free] = [states[place] == upper for place in nonbasic[free]]

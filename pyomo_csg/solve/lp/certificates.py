@@ -8,6 +8,7 @@ the point and the row duals come from the solver; all else is recomputed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +117,7 @@ class CertificateChecker:
         self._rows, self._columns = layout.rows, layout.columns
         self._sizes: TypicalSizes | None = None
         self._dual_noise: np.ndarray | None = None
-        self._shared: tuple[np.ndarray, Any, Any] | None = None
+        self._shared: tuple[np.ndarray, tuple[Any, ...]] | None = None
         self._row = layout.index.astype(np.intp)
         self._column = entry_columns(layout)
 
@@ -175,6 +176,23 @@ class CertificateChecker:
     def is_feasible(self, program: Arrays | Stack, x: np.ndarray) -> np.ndarray:
         """Return which points (..., columns) satisfy all rows and bounds."""
         return self._satisfies_bounds(program, self._position(program, x))
+
+    def proves_infeasible(self, arrays: Arrays, ray: np.ndarray | None) -> bool:
+        """Return whether row multipliers (rows,) prove that no point satisfies all rows.
+
+        The sum of the rows times the multipliers is then outside the range that the sides
+        of the rows allow, wherever the columns are within their bounds.
+        """
+        if ray is None:
+            return False
+        products = arrays.values * ray[self._row]
+        sums, terms = self._sum_by_column(products), self._sum_by_column(abs(products))
+        sums[np.abs(sums) <= ROUNDING_NOISE * terms] = 0.0
+        columns = _range(sums, arrays.column_lower, arrays.column_upper)
+        rows = _range(ray, arrays.row_lower, arrays.row_upper)
+        apart = max(rows[0] - columns[1], columns[0] - rows[1])
+        sizes = [abs(end) for end in (*rows, *columns) if math.isfinite(end)]
+        return apart > _ROW_TOLERANCE * max(sizes, default=0.0)
 
     def correction(
         self,
@@ -263,7 +281,7 @@ class CertificateChecker:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return Ax (..., rows) and the sums of the absolute terms."""
         if values.ndim == 1 and x.ndim == 2 and len(x) >= _MANY:
-            matrix, sizes = self._matrices(values)
+            matrix, sizes = self._matrices(values)[:2]
             return (matrix @ x.T).T, (sizes @ np.abs(x).T).T
         terms = values * x[..., self._column]
         return self._sum_by_row(terms), self._sum_by_row(np.abs(terms))
@@ -274,25 +292,26 @@ class CertificateChecker:
         """Return c - A'y (..., columns) and the sums of the absolute terms of A'y."""
         values = program.values
         if values.ndim == 1 and row_duals.ndim == 2 and len(row_duals) >= _MANY:
-            matrix, sizes = self._matrices(values)
-            terms = sizes.T @ np.abs(row_duals).T
-            return program.cost - (matrix.T @ row_duals.T).T, terms.T
+            matrix, sizes = self._matrices(values)[2:]
+            terms = sizes @ np.abs(row_duals).T
+            return program.cost - (matrix @ row_duals.T).T, terms.T
         products = values * row_duals[..., self._row]
         return (
             program.cost - self._sum_by_column(products),
             self._sum_by_column(np.abs(products)),
         )
 
-    def _matrices(self, values: np.ndarray) -> tuple[Any, Any]:
-        """Return the matrix that all cases share, and its absolute values."""
+    def _matrices(self, values: np.ndarray) -> tuple[Any, ...]:
+        """Return the matrix that all cases share, its absolute values, and both transposed."""
         if self._shared is None or self._shared[0] is not values:
             places = (self._row, self._column)
             shape = (self._rows, self._columns)
             from scipy import sparse
 
             matrix = sparse.csr_array((values, places), shape=shape)
-            self._shared = values, matrix, abs(matrix)
-        return self._shared[1], self._shared[2]
+            sizes = abs(matrix)
+            self._shared = values, (matrix, sizes, matrix.T, sizes.T)
+        return self._shared[1]
 
     def _satisfies_bounds(
         self, program: Arrays | Stack, position: _Position
@@ -360,6 +379,15 @@ def _join(columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
             for one in (columns, rows)
         )
     return np.concatenate([columns, rows], axis=-1)
+
+
+def _range(
+    factors: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> tuple[float, float]:
+    """Return the least and the largest sum of factors times numbers within their bounds."""
+    used = factors != 0
+    ends = factors[used] * lower[used], factors[used] * upper[used]
+    return float(np.minimum(*ends).sum()), float(np.maximum(*ends).sum())
 
 
 def _is_doubtful(share: np.ndarray) -> np.ndarray:

@@ -234,8 +234,12 @@ class PessimisticSearch:
             x = self._face.minimize(found, saa, arrays, next(bases))
             return float(dual @ recourse.side - cost @ x)
 
+        checker = self._face.program.rescaled.checker
+        typical = (
+            np.abs(recourse.technology) @ checker.typical_units(saa, found.x)[1][:n1]
+        )
         for ray in duals.rays:
-            size = 1 + np.abs(ray * recourse.side).sum()
+            size = np.abs(ray) @ (typical + np.abs(recourse.side))
             if maximize(ray, np.zeros(n1)) > _FEASIBLE * size:
                 detail = "an optimal decision has no recourse to the outcome"
                 raise SolverTrouble("infeasible", detail)

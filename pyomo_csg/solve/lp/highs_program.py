@@ -33,7 +33,7 @@ _INTERIOR_POINT = 3000  # rows from which it is faster than a cold start of simp
 # A warm start is stopped after 500 iterations, or one for every 8 rows if that is more: the
 # basis is then not that of a similar program.
 _FEW_ITERATIONS, _SHARE_OF_ROWS = 500, 8
-_MOST_SKIPPED = 64  # warm starts in a row
+_MOST_SKIPPED = 64  # attempts in a row
 _COLUMNWISE = int(highspy.MatrixFormat.kColwise)
 _MINIMIZE = int(highspy.ObjSense.kMinimize)
 
@@ -60,34 +60,44 @@ def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
     return one is other or one.tobytes() == other.tobytes()  # faster than array_equal
 
 
-class WarmStarts:
-    """Decides whether a large program starts from the basis at hand.
+class Attempts:
+    """Decides whether to attempt a shortcut that may fail.
 
-    From the basis of a similar program, simplex takes few iterations. From that of a
-    different one it can take more than a cold start, which is presolved.
-    A warm start with too many iterations is stopped, and the next starts are cold: one, then
-    two, then four. Iterations count, not seconds, so answers do not depend on the machine.
+    After a failure the next attempts are skipped: one, then two, then four.
     """
 
-    def __init__(self, rows: int):
-        self.most_iterations = max(_FEW_ITERATIONS, rows // _SHARE_OF_ROWS)
+    def __init__(self) -> None:
         self._skipped, self._left = 0, 0
 
     def is_due(self) -> bool:
-        """Whether the next start is warm; each call counts as a start."""
+        """Whether to attempt it now; each call counts."""
         if self._left:
             self._left -= 1
             return False
         return True
 
     def succeeded(self) -> None:
-        """Go on with warm starts."""
+        """Go on with attempts."""
         self._skipped = 0
 
     def failed(self) -> None:
-        """Skip one warm start, or twice as many as after the last failure."""
+        """Skip one attempt, or twice as many as after the last failure."""
         self._skipped = min(_MOST_SKIPPED, max(1, 2 * self._skipped))
         self._left = self._skipped
+
+
+class WarmStarts(Attempts):
+    """Decides whether a large program starts from the basis at hand.
+
+    From the basis of a similar program, simplex takes few iterations. From that of a
+    different one it can take more than a cold start, which is presolved. A warm start with
+    too many iterations is stopped, and some starts after it are cold. Iterations count, not
+    seconds, so answers do not depend on the machine.
+    """
+
+    def __init__(self, rows: int):
+        super().__init__()
+        self.most_iterations = max(_FEW_ITERATIONS, rows // _SHARE_OF_ROWS)
 
 
 class HighsProgram:
@@ -299,6 +309,11 @@ class HighsProgram:
         columns = len(self._columns)
         x, duals = numbers[:columns], numbers[columns:] / self.scale
         return x, duals[:columns], duals[columns:]
+
+    def dual_ray(self) -> np.ndarray | None:
+        """Return the row multipliers that prove the last program infeasible, if HiGHS has them."""
+        _, exists, ray = self.highs.getDualRay()
+        return np.asarray(ray) if exists else None
 
     def point(self) -> np.ndarray:
         """Return the column values."""

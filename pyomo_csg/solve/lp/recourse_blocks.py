@@ -7,17 +7,25 @@ becomes a few small programs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pyomo_csg.solve.compile.assembly import Blocks
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
-from pyomo_csg.solve.engine import SolveContext, Troubles
+from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles
 from pyomo_csg.solve.lp.basis_cache import Basis
+from pyomo_csg.solve.lp.highs_program import Attempts
 from pyomo_csg.solve.lp.recourse_costs import RecourseSolver, RowDuals
+
+_NODES_PER_BLOCK = 1  # of an integer recourse that is first solved whole
+_MOST_AT_ONCE = 8  # cases solved whole before their nodes are looked at
+
+_Solve: TypeAlias = Callable[
+    [np.ndarray, Blocks, RowDuals | None], tuple[np.ndarray, Troubles]
+]
 
 
 def new_recourse_solver(
@@ -117,7 +125,12 @@ def independent_blocks(compiled: CompiledModel) -> list[RecourseBlock]:
 
 
 class DecomposedRecourse(RecourseSolver):
-    """Costs of decisions under outcomes, as sums over independent blocks."""
+    """Costs of decisions under outcomes, as sums over independent blocks.
+
+    Where an integer recourse needs little branching, one program is faster than one for each
+    block. So cases are first solved whole, but with few nodes: branching on all blocks at once
+    takes a number of nodes that is a product over blocks.
+    """
 
     def __init__(
         self,
@@ -126,8 +139,9 @@ class DecomposedRecourse(RecourseSolver):
         blocks: list[RecourseBlock],
         known: Sequence[Basis] = (),
     ):
-        super().__init__(compiled, context)
-        self._blocks = blocks
+        nodes = {"mip_max_nodes": max(1, _NODES_PER_BLOCK * len(blocks))}
+        super().__init__(compiled, context.with_defaults(nodes))
+        self._blocks, self._whole, self._at_once = blocks, Attempts(), 1
         self._solvers = [
             RecourseSolver(
                 block.compiled, context, [basis for basis in known if basis.block == b]
@@ -148,6 +162,36 @@ class DecomposedRecourse(RecourseSolver):
     def _recourse_costs(
         self, decisions: np.ndarray, blocks: Blocks, duals: RowDuals | None = None
     ) -> tuple[np.ndarray, Troubles]:
+        found = _Recourse(decisions, blocks, duals)
+        left = np.arange(len(decisions))
+        while len(left):
+            is_whole = self._has_integers and self._whole.is_due()
+            size = self._at_once if self._has_integers else len(left)
+            part, left = left[:size], left[size:]
+            if is_whole:
+                found.fill(part, super()._recourse_costs)
+                part = found.cases_in_trouble(
+                    part, lambda one: one.status != "infeasible"
+                )
+                self._note_whole(not len(part))
+            found.fill(part, self._sums_over_blocks)
+            # A cost that is rounding beside those of other blocks is not so in its block.
+            part = found.cases_in_trouble(part, _may_be_rounding)
+            found.fill(part, super()._recourse_costs)
+        return found.costs, found.troubles
+
+    def _note_whole(self, succeeded: bool) -> None:
+        """Solve more cases whole at once after a success, and one after a failure."""
+        if succeeded:
+            self._whole.succeeded()
+            self._at_once = min(_MOST_AT_ONCE, 2 * self._at_once)
+        else:
+            self._whole.failed()
+            self._at_once = 1
+
+    def _sums_over_blocks(
+        self, decisions: np.ndarray, blocks: Blocks, duals: RowDuals | None = None
+    ) -> tuple[np.ndarray, Troubles]:
         total, troubles = np.zeros(len(decisions)), Troubles()
         for block, solver in zip(self._blocks, self._solvers, strict=True):
             part = None if duals is None else RowDuals(len(block.rows), duals.smooth)
@@ -159,3 +203,48 @@ class DecomposedRecourse(RecourseSolver):
                 duals.rows[:, block.rows] = part.rows
                 duals.smooth = part.smooth
         return total, troubles
+
+
+class _Recourse:
+    """Costs, row duals (if wanted) and troubles of cases, filled in part by part."""
+
+    def __init__(
+        self, decisions: np.ndarray, blocks: Blocks, duals: RowDuals | None = None
+    ):
+        self._decisions, self._blocks, self._duals = decisions, blocks, duals
+        self._asked = None if duals is None else duals.smooth.copy()
+        self.costs = np.full(len(decisions), np.nan)
+        self.troubles: Troubles = {}
+
+    def fill(self, cases: np.ndarray, solve: _Solve) -> None:
+        """Solve some of the cases, and put their answers in the place of earlier ones."""
+        if not len(cases):
+            return
+        part, duals = None, self._duals
+        if duals is not None and self._asked is not None:
+            part = RowDuals(duals.rows.shape[1], self._asked[cases])
+        blocks = self._blocks
+        if len(cases) < len(self._decisions):
+            blocks = blocks[cases]
+        self.costs[cases], failed = solve(self._decisions[cases], blocks, part)
+        for case in cases.tolist():
+            self.troubles.pop(case, None)
+        self.troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())
+        if duals is not None and part is not None:
+            duals.rows[cases], duals.smooth[cases] = part.rows, part.smooth
+
+    def cases_in_trouble(
+        self, cases: np.ndarray, kind: Callable[[SolverTrouble], bool]
+    ) -> np.ndarray:
+        """Return those of the cases that have a trouble of a kind."""
+        if not self.troubles:
+            return cases[:0]
+        found = [i for i in cases.tolist() if i in self.troubles]
+        return np.array([i for i in found if kind(self.troubles[i])], int)
+
+
+def _may_be_rounding(trouble: SolverTrouble) -> bool:
+    """Whether the trouble of a block may be none beside the other blocks."""
+    if trouble.status == "infeasible":
+        return False
+    return trouble.may_be_rounding or trouble.status == "not exact"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles, bad_da
 from pyomo_csg.solve.lp.basis_cache import Basis, BasisCache, CaseBounds, RowDuals
 from pyomo_csg.solve.lp.highs_program import DUAL_SIMPLEX, HighsProgram, unpack
 from pyomo_csg.solve.lp.rescaling import RescaledSolver
+from pyomo_csg.solve.lp.units import OutcomeSizes, are_violated
 from pyomo_csg.solve.mip.mip_program import MipProgram
 
 # New bases must pay: after the first 40, each must have answered 3 cases on average.
@@ -65,11 +67,7 @@ class RecourseSolver:
         )
         self._rescaled = RescaledSolver(self.layout, context)
         self._has_integers = compiled.integer_recourse
-        self.caches = (
-            not self._has_integers
-            and compiled.recourse_rows.entries.certain_at(self.layout.recourse)
-            and compiled.recourse_cost.linear.certain_at(self.layout.recourse_columns)
-        )
+        self.caches = not self._has_integers and compiled.has_certain_linear_recourse
         checker = self._rescaled.checker
         self._cache = BasisCache(self.layout, checker, known, context.stats)
 
@@ -175,9 +173,9 @@ class RecourseSolver:
             case = left[0]
             try:
                 arrays = self.layout.arrays(blocks[case], shift[case])
-                solved[int(case)] = self._solve(arrays)
+                solved[int(case)], program = self._solve(arrays)
                 if duals is not None:
-                    duals.read(case, self._program)
+                    duals.read(case, program)
             except SolverTrouble as trouble:
                 troubles[int(case)] = trouble
             left = left[1:]
@@ -185,7 +183,7 @@ class RecourseSolver:
             if learn and int(case) not in troubles:
                 before, learned = len(left), learned + 1
                 data = blocks.entries[case], blocks.cost[case]
-                basis = self._cache.learn(self._program, *data)
+                basis = self._cache.learn(program.highs, arrays, *data)
                 if basis is not None:
                     left = self._cache.apply(basis, left, bounds, costs, duals)
                 answered += before - len(left)
@@ -203,9 +201,16 @@ class RecourseSolver:
     ) -> tuple[np.ndarray, Troubles]:
         """Answer for a model without recourse variables: its rows hold or not."""
         shift = self.layout.shift(blocks, decisions)
-        low = shift < blocks.row_lower - _ROW_TOLERANCE * (1 + np.abs(shift))
-        high = shift > blocks.row_upper + _ROW_TOLERANCE * (1 + np.abs(shift))
-        broken = np.flatnonzero((low | high).any(axis=1))
+        sizes = replace(blocks, entries=np.abs(blocks.entries))
+        terms = self.layout.shift(sizes, np.abs(decisions))
+        rows, early = (blocks.row_lower, blocks.row_upper), self._compiled.first_rows
+
+        def typical(case: int) -> np.ndarray:
+            all_sizes = OutcomeSizes(self._compiled).at(blocks[case : case + 1])
+            return all_sizes[1][len(early) :]
+
+        violated = are_violated(shift, terms, rows, _ROW_TOLERANCE, typical)
+        broken = np.flatnonzero(violated.any(axis=1))
         costs = np.zeros(len(decisions))
         costs[broken] = np.nan
         return costs, {int(i): SolverTrouble("infeasible") for i in broken}
@@ -222,19 +227,39 @@ class RecourseSolver:
         both = [np.concatenate([c.T, r]) for c, r in zip(columns, rows, strict=True)]
         return CaseBounds((nothing, nothing), (both[0], both[1]), shift.T)
 
-    def _solve(self, arrays: Arrays) -> _SolvedCase:
-        """Return the best recourse, with integers fixed at their best values."""
+    def _solve(self, arrays: Arrays) -> tuple[_SolvedCase, HighsProgram]:
+        """Return the best recourse, with integers fixed at their best values.
+
+        The program is the one in HiGHS whose basis is optimal, maybe in other units.
+        """
         z = None
         if self._has_integers:
-            program = self._integer_program
+            search = self._integer_program
             self._deadline.start()
-            z = program.minimize(arrays)
+            z = search.minimize(arrays)
             if z is None:
                 raise SolverTrouble("infeasible")
             arrays = held_at(arrays, self.layout.integer, z)
-        self._program.solve(arrays)
-        packed = self._program.pack("col_value", "row_dual")
-        return _SolvedCase(packed, self._program.scale, z)
+        program = self._program
+        try:
+            program.solve(arrays)
+        except SolverTrouble as trouble:
+            return self._solve_again(arrays, trouble, z)
+        packed = program.pack("col_value", "row_dual")
+        return _SolvedCase(packed, program.scale, z), program
+
+    def _solve_again(
+        self, arrays: Arrays, trouble: SolverTrouble, z: np.ndarray | None
+    ) -> tuple[_SolvedCase, HighsProgram]:
+        """Solve in other units, or raise the trouble."""
+        if trouble.status == "infeasible":
+            ray = self._program.dual_ray()
+            if self._rescaled.checker.proves_infeasible(arrays, ray):
+                raise trouble
+        x, certificate = self._rescaled.solve_again(arrays, trouble)
+        assert self._rescaled.last is not None
+        packed = np.concatenate([x, certificate.row_dual]).tobytes()
+        return _SolvedCase(packed, 1.0, z), self._rescaled.last.program
 
     def _certify(
         self,

@@ -22,6 +22,7 @@ _METHODS = (
 # The total cost in other units. HiGHS's dual tolerance is absolute: with a total of 1, it would
 # leave scenarios with weights below 1e-10 as they are.
 _COST_LEVEL = 1e6
+_CROSSED = 1e-9  # difference of two bounds, relative to the larger one
 # HiGHS's smallest: it takes no tolerance below 1e-10.
 _TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -181,7 +182,7 @@ class RescaledSolver:
         With large numbers, rounding exceeds the solver's absolute tolerances, and a program
         looks infeasible or unbounded. In typical units it does not.
         """
-        if not trouble.may_be_rounding:
+        if not trouble.may_be_rounding or have_crossed(arrays):
             raise trouble
         # One method is enough to doubt a clear answer, such as 'infeasible'.
         methods = _METHODS[: None if trouble.is_unclear else 1]
@@ -233,6 +234,16 @@ class RescaledSolver:
         certificate = self.checker.check(arrays, found, row_duals)
         nearly = self.checker.is_nearly_optimal(arrays, found, row_duals)
         return found, certificate, bool(nearly)
+
+
+def have_crossed(arrays: Arrays) -> bool:
+    """Whether a column's lower bound exceeds its upper one by more than rounding.
+
+    In a large unit, the difference could look like rounding.
+    """
+    lower, upper = arrays.column_lower, arrays.column_upper
+    size = np.maximum(np.abs(lower), np.abs(upper))
+    return bool((lower - upper > _CROSSED * size).any())
 
 
 def not_exact() -> SolverTrouble:

@@ -7,12 +7,20 @@ that look like zero. Integer columns keep their unit.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Arrays, Shape, entry_columns
+from pyomo_csg.solve.compile.assembly import (
+    Arrays,
+    Blocks,
+    Layout,
+    Shape,
+    entry_columns,
+)
+from pyomo_csg.solve.compile.compiled_model import CompiledModel
 
 # Alternating means over rows and columns converge geometrically; 20 sweeps are plenty.
 _SWEEPS = 20
@@ -145,3 +153,44 @@ def typical_sizes(row: np.ndarray, column: np.ndarray, program: Arrays) -> Typic
     both = np.concatenate([column_sizes, row_sizes])
     unit_cost, noise = total / column_sizes, ROUNDING_NOISE * both
     return TypicalSizes(row_sizes, both, unit_cost, float(total), values, noise)
+
+
+class OutcomeSizes:
+    """Typical sizes of the first-stage columns and of all rows of a model, by outcome."""
+
+    def __init__(self, compiled: CompiledModel):
+        self._layout = Layout(compiled, 1)
+        self._row = self._layout.index.astype(np.intp)
+        self._column = entry_columns(self._layout)
+
+    def at(self, block: Blocks) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sizes of decisions (s,) and of rows, given the data of one outcome."""
+        program = self._layout.arrays(block, np.ones(1))
+        sizes, n1 = typical_sizes(self._row, self._column, program), self._layout.n1
+        bounds = np.abs([program.column_lower[:n1], program.column_upper[:n1]])
+        largest = np.where(np.isfinite(bounds), bounds, 0.0).max(axis=0)
+        # A large bound may say nothing about the size, but a small one does.
+        largest[largest == 0] = math.inf
+        return np.minimum(sizes.both[:n1], largest), sizes.rows
+
+
+def are_violated(
+    body: np.ndarray,
+    terms: np.ndarray,
+    sides: tuple[np.ndarray, np.ndarray],
+    tolerance: float,
+    typical: Callable[[int], np.ndarray],
+) -> np.ndarray:
+    """Return which sums (n, m) are outside their lower and upper sides.
+
+    The tolerance is relative to the sums of the absolute terms and to the side. Beside a side
+    of zero, it is relative to the ``typical`` sizes (m,) of a case, if those are larger.
+    """
+    lower, upper = sides
+    off = np.maximum(lower - body, body - upper)
+    size = np.abs(np.where(body < lower, lower, upper))
+    violated = off > tolerance * (terms + size)
+    for i in map(int, np.flatnonzero((violated & (size == 0)).any(axis=1))):
+        sizes = np.where(size[i] == 0, typical(i), 0.0)
+        violated[i] &= off[i] > tolerance * np.maximum(terms[i] + size[i], sizes)
+    return np.asarray(violated)

@@ -14,6 +14,7 @@ from pyomo_csg.errors import ModelError
 from pyomo_csg.solve.compile.assembly import Blocks, RecourseLayout, evaluate
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.compile.compiler import compile_model
+from pyomo_csg.solve.lp.units import geometric_units, power_of_two_below
 from pyomo_csg.stages import TwoStageModel
 
 _MAX_BASES = 10_000
@@ -186,7 +187,40 @@ class InequalityForm:
         rows, columns = self.recourse.shape
         if not columns:
             return VerticesAndRays(np.zeros((1, rows)), np.eye(rows))
-        return enumerate_vertices(self.recourse.T, self.cost)
+        return _in_model_units(*_in_natural_units(self.recourse.T, self.cost))
+
+
+def _in_natural_units(
+    matrix: np.ndarray, side: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the matrix and side of {x >= 0: Ax = b} in other units, and the columns' units.
+
+    The walk's tolerances suit numbers near one. Units are powers of two.
+    """
+    row, column = np.nonzero(matrix)
+    nothing = [np.zeros((2, size)) for size in matrix.shape]
+    rows, columns = geometric_units(
+        (row, column, matrix[row, column]),
+        (nothing[0][0], nothing[0][1]),
+        (nothing[1][0], nothing[1][1]),
+        np.zeros(matrix.shape[1], bool),
+    )
+    rows, columns = np.exp2(np.rint(rows)), np.exp2(np.rint(columns))
+    factor = power_of_two_below(float(np.abs(side / rows).max(initial=0.0)))
+    scaled = matrix * columns / rows[:, None]
+    return scaled, factor * side / rows, columns / factor
+
+
+def _in_model_units(
+    matrix: np.ndarray, side: np.ndarray, units: np.ndarray
+) -> VerticesAndRays | None:
+    """Return vertices and rays of {x >= 0: Ax = b} times the units (columns,) of x."""
+    found = enumerate_vertices(matrix, side)
+    if found is None:
+        return None
+    rays = found.rays * units
+    largest = np.abs(rays).max(axis=1, keepdims=True, initial=0.0)
+    return VerticesAndRays(found.vertices * units, rays / largest)
 
 
 def to_inequality_form(layout: RecourseLayout, block: Blocks) -> InequalityForm:

@@ -13,18 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pyomo.common.dependencies import attempt_import
 
+from pyomo_csg.solve.qp.kkt_conditions import KktPoint, size_terms
 from pyomo_csg.solve.qp.kkt_system import equilibrate, factor
-from pyomo_csg.solve.qp.quadratic_program import (
-    KktPoint,
-    QuadraticProgram,
-    rescale,
-    size_terms,
-    submatrix,
-)
+from pyomo_csg.solve.qp.quadratic_program import QuadraticProgram, rescale, submatrix
 
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
 _MOST_STEPS = 100
+_STALLED = 10  # steps without progress that end the path
 _TO_BOUNDARY = 0.995  # share of the longest step: slacks stay positive
 _REFINEMENTS = 3
 _REGULARIZATION = 1e-13  # in equilibrated units
@@ -121,14 +117,16 @@ class CentralPath:
 
     def follow(self) -> KktPoint | None:
         """Return the point of the path nearest to the optimum; None if there is none."""
-        best, least = None, np.inf
+        best, least, last = None, np.inf, 0
         with np.errstate(all="ignore"):
             at: _Iterate | None = self._start()
             while at is not None and self.steps < _MOST_STEPS:
                 distance = self._distance(at)
                 if distance < least:
+                    last = self.steps if distance < least / 2 else last
                     best, least = at, distance
-                if distance < _DONE or not np.isfinite(distance):
+                stalled = self.steps - last > _STALLED
+                if distance < _DONE or not np.isfinite(distance) or stalled:
                     break
                 self._check()
                 self.steps += 1

@@ -29,6 +29,11 @@ class QuadraticOptima:
         """Points (n, columns)."""
         return np.array([one.x for one in self.optima if one is not None])
 
+    def moving(self, count: int) -> np.ndarray:
+        """Return which of the first columns (n, count) no multiplier holds at a bound."""
+        actives = [one.active for one in self.optima if one is not None]
+        return np.array([~a.strong_columns[:count] for a in actives if a is not None])
+
     def decision_sensitivity(
         self, compiled: CompiledModel, blocks: Blocks, slopes: np.ndarray
     ) -> Sensitivity:

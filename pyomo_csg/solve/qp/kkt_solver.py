@@ -8,7 +8,9 @@ without absolute tolerances follows where PIQP's active set is not optimal.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import highspy
 import numpy as np
@@ -18,12 +20,11 @@ from pyomo.common.dependencies import attempt_import
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble
 from pyomo_csg.solve.lp.units import geometric_units
 from pyomo_csg.solve.qp.central_path import CentralPath
+from pyomo_csg.solve.qp.kkt_conditions import KktPoint, find_fault
 from pyomo_csg.solve.qp.kkt_system import polish
 from pyomo_csg.solve.qp.quadratic_program import (
-    KktPoint,
     Matrix,
     QuadraticProgram,
-    find_fault,
     largest_in_rows,
     rescale,
     submatrix,
@@ -34,8 +35,10 @@ sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do w
 _ATTEMPTS = 3  # each in units that the point of the last one suggests
 _WILD = 1e4  # between the typical sizes of two columns
 _NEGLIGIBLE = 60.0  # binary digits below the largest side or bound
-_INTERIOR_POINT = 1e-10  # PIQP's tolerance is absolute: it needs natural units
-_MOST_ITERATIONS = 100
+# PIQP's tolerance is absolute: it needs natural units. The last steps cost little, and tell
+# active bounds from others where multipliers are small.
+_INTERIOR_POINT = 1e-13
+_MOST_ITERATIONS = 50
 _FAR = 1e3  # how much larger columns are assumed to be where no optimum is found
 _SMALLEST_COLUMN = 1e-4  # unit of a column, relative to the largest column
 _NOISE = 1e-13  # in natural units: what rounding leaves of a zero
@@ -45,15 +48,25 @@ _STOPPED = (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED, piqp.PIQP_NUMERICS)
 Units = tuple[np.ndarray, np.ndarray, float]
 
 
+@dataclass(frozen=True)
+class Certified:
+    """A certified optimum, natural units, and if it solves its KKT system to rounding."""
+
+    point: KktPoint
+    units: Units
+    is_exact: bool = True
+
+
 class KktSolver:
     """Solves convex quadratic programs and certifies every optimum."""
 
     def __init__(self, context: SolveContext):
         self._stats = context.stats
         self._deadline = context.with_deadline().deadline
+        self._typical: np.ndarray | None = None  # sizes of columns that served last
 
-    def solve(self, program: QuadraticProgram) -> tuple[KktPoint, Units]:
-        """Return a certified optimum and natural units, or raise a SolverTrouble."""
+    def solve(self, program: QuadraticProgram) -> Certified:
+        """Return a certified optimum, or raise a SolverTrouble."""
         start = time.perf_counter()
         self._deadline.start()
         self._deadline.left()
@@ -63,41 +76,39 @@ class KktSolver:
         finally:
             self._stats.solver_seconds += time.perf_counter() - start
 
-    def _solve(self, program: QuadraticProgram) -> tuple[KktPoint, Units]:
+    def _solve(self, program: QuadraticProgram) -> Certified:
         if (program.column_lower > program.column_upper).any():
             raise SolverTrouble("infeasible", "a lower bound exceeds the upper bound")
-        fault, certified = "", None
+        if self._typical is not None and len(self._typical) == len(program.cost):
+            # Answers are certified in the model's units, so any others may be tried.
+            search = _Search(program, self._typical)
+            search.certify(self._piqp_point)
+            if search.best is not None and search.best.is_exact:
+                return search.best
         typical = column = _typical_columns(program)
+        self._typical = typical
         for attempt in range(_ATTEMPTS):
-            units = _natural_units(program, column / np.sqrt(program.shares))
-            scaled = program.in_units(*units)
+            search = _Search(program, column)
             for engine in (self._piqp_point, self._path_point):
-                point = engine(scaled)
+                point = search.certify(engine)
                 self._deadline.left()
-                if point is None:
-                    continue
-                polished, is_exact = polish(scaled, point)
-                for candidate in (_without_noise(polished), polished, point):
-                    found = _in_model_units(program, candidate, units)
-                    fault = find_fault(program, found)
-                    if not fault and is_exact:
-                        return found, units
-                    certified = certified or (None if fault else (found, units))
+                if search.best is not None and search.best.is_exact:
+                    return search.best
+            if search.best is not None:
+                return search.best
             if point is None:
                 if attempt == 0:
-                    _raise_if_unsolvable(scaled)
+                    _raise_if_unsolvable(search.scaled)
                 column = column * _FAR
                 continue
-            size = np.abs(point.x * units[0]) / typical
+            size = np.abs(point.x * search.units[0]) / typical
             largest = size.max(initial=0.0) or 1.0
             column = typical * np.maximum(size, _SMALLEST_COLUMN * largest)
-        if certified:
-            return certified
         _raise_if_unsolvable(program.in_units(*_natural_units(program, column)))
         raise SolverTrouble(
             "not exact",
             f"the optimum found is not exact to a relative 1e-9: "
-            f"{fault or 'no optimum was found'}",
+            f"{search.fault or 'no optimum was found'}",
         )
 
     def _path_point(self, program: QuadraticProgram) -> KktPoint | None:
@@ -124,7 +135,8 @@ class KktSolver:
         solver.settings.eps_abs = solver.settings.eps_rel = _INTERIOR_POINT
         solver.settings.max_iter = _MOST_ITERATIONS
         solver.settings.verbose = False
-        solver.setup(
+        status, found = self._run_piqp(
+            solver,
             matrices[0],
             program.cost,
             matrices[1],
@@ -135,7 +147,6 @@ class KktSolver:
             program.column_lower,
             program.column_upper,
         )
-        status, found = solver.solve(), solver.result
         self._stats.iterations += int(found.info.iter)
         if status not in _STOPPED or not np.isfinite(found.x).all():
             return None
@@ -143,6 +154,39 @@ class KktSolver:
         row_dual[equal] = -found.y
         row_dual[bounded] = found.z_l - found.z_u
         return KktPoint(found.x.copy(), row_dual, found.z_bl - found.z_bu)
+
+    @staticmethod
+    def _run_piqp(solver: Any, *arguments: Any) -> tuple[Any, Any]:
+        """Return PIQP's status and result."""
+        solver.setup(*arguments)
+        return solver.solve(), solver.result
+
+
+class _Search:
+    """The search for an optimum in natural units with these sizes of columns."""
+
+    def __init__(self, program: QuadraticProgram, column: np.ndarray):
+        self.units = _natural_units(program, column / np.sqrt(program.shares))
+        self.scaled = program.in_units(*self.units)
+        self.best: Certified | None = None
+        self.fault, self._program = "", program
+
+    def certify(
+        self, engine: Callable[[QuadraticProgram], KktPoint | None]
+    ) -> KktPoint | None:
+        """Look for an exact optimum from an engine's point, and return this point."""
+        point = engine(self.scaled)
+        if point is None:
+            return None
+        polished, is_exact = polish(self.scaled, point)
+        for candidate in (_without_noise(polished), polished, point):
+            found = _in_model_units(self._program, candidate, self.units)
+            self.fault = find_fault(self._program, found)
+            if not self.fault and (is_exact or self.best is None):
+                self.best = Certified(found, self.units, is_exact)
+            if not self.fault and is_exact:
+                break
+        return point
 
 
 def _without_noise(point: KktPoint) -> KktPoint:

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from pyomo.common.dependencies import attempt_import
 
+from pyomo_csg.solve.qp.kkt_conditions import ActiveSet, KktPoint, size_terms
 from pyomo_csg.solve.qp.quadratic_program import (
-    ActiveSet,
-    KktPoint,
     Matrix,
     QuadraticProgram,
     rescale,
-    size_terms,
     submatrix,
 )
 
@@ -31,7 +29,10 @@ _SWEEPS = 5  # of equilibration
 # The share of a unit vector in the null space above which a column is not determined.
 _UNDETERMINED = 1e-7
 
-_CORRECTIONS = 8  # of the active set, at most
+# How large a multiplier is, beside its slack, of a bound that counts as active. Near an optimum
+# both are small where an active bound has no multiplier, and it has to be held all the same.
+_ACTIVE_SHARES = (1e-5, 1e-3, 1.0)
+_CORRECTIONS = 4  # of each active set, at most
 _WRONG_SIDE = 1e-11  # relative to terms: violations and multipliers beyond rounding
 _SOLVED = 1e-12  # largest residual of a KKT system, relative to terms
 _FLOOR = 1e-6  # terms smaller than this share of the first point's count as noise
@@ -87,10 +88,10 @@ class _Bounds:
     value_share: np.ndarray
     dual_share: np.ndarray
 
-    def guess(self) -> np.ndarray:
-        """Return where multipliers exceed slacks: -1 at the lower bound, 1 at the upper."""
+    def guess(self, share: float) -> np.ndarray:
+        """Return where multipliers exceed a share of slacks: -1 at the lower bound, 1 at the upper."""
         dual, (below, above) = self.duals * self.dual_share, self._excess()
-        at_upper, at_lower = dual < above, dual > -below
+        at_upper, at_lower = dual < share * above, dual > -share * below
         at_lower |= self.lower == self.upper
         return np.where(at_lower, -1, np.where(at_upper, 1, 0))
 
@@ -119,7 +120,28 @@ def polish(program: QuadraticProgram, point: KktPoint) -> tuple[KktPoint, bool]:
     """
     parts, terms = size_terms(program, point)
     floors = (_FLOOR * parts, _FLOOR * terms)
-    columns, rows = (part.guess() for part in _conditions(program, point, floors))
+    conditions = list(_conditions(program, point, floors))
+    best, tried = point, set()
+    for share in _ACTIVE_SHARES:
+        columns, rows = (part.guess(share) for part in conditions)
+        key = columns.tobytes() + rows.tobytes()
+        if key in tried:
+            continue
+        tried.add(key)
+        best, is_exact = _correct(program, point, columns, rows, floors)
+        if is_exact:
+            return best, True
+    return best, False
+
+
+def _correct(
+    program: QuadraticProgram,
+    point: KktPoint,
+    columns: np.ndarray,
+    rows: np.ndarray,
+    floors: Floors,
+) -> tuple[KktPoint, bool]:
+    """Return the optimum near an active set, which is corrected in place, and if it is exact."""
     best = point
     for _ in range(_CORRECTIONS):
         found = _solve_on_active_set(program, point, columns, rows, floors)

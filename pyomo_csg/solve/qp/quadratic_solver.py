@@ -7,27 +7,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pyomo.common.dependencies import attempt_import
 
-from pyomo_csg.solve.compile.assembly import Blocks, Layout, evaluate
+from pyomo_csg.solve.compile.assembly import Blocks, Layout
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import (
     Found,
     SolveContext,
     Solved,
-    SolverTrouble,
-    Troubles,
-    bad_cases,
     noted,
 )
 from pyomo_csg.solve.lp.face_search import SearchLayout, restrict_to_face
+from pyomo_csg.solve.qp.kkt_conditions import ActiveSet, KktPoint, find_active_set
 from pyomo_csg.solve.qp.kkt_solver import KktSolver, Units
 from pyomo_csg.solve.qp.kkt_system import are_determined
-from pyomo_csg.solve.qp.quadratic_program import (
-    ActiveSet,
-    KktPoint,
-    ProgramBuilder,
-    QuadraticProgram,
-    find_active_set,
-)
+from pyomo_csg.solve.qp.quadratic_program import ProgramBuilder, QuadraticProgram
 
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
 
@@ -40,6 +32,7 @@ class QuadraticOptimum(Found):
     point: KktPoint | None = None
     active: ActiveSet | None = None
     units: Units | None = None
+    is_exact: bool = True
 
 
 class QuadraticSolver:
@@ -62,7 +55,8 @@ class QuadraticSolver:
         layout = self._layout
         arrays = layout.arrays(blocks, weights)
         program = self._builder.program(layout, arrays, blocks, weights)
-        point, units = self._solver.solve(program)
+        certified = self._solver.solve(program)
+        point, units = certified.point, certified.units
         found = QuadraticOptimum(
             point.x,
             program.value(point.x),
@@ -71,6 +65,7 @@ class QuadraticSolver:
             program=program,
             point=point,
             units=units,
+            is_exact=certified.is_exact,
         )
         if certify:
             found.active = find_active_set(program, point)
@@ -111,8 +106,7 @@ class QuadraticSolver:
         joined = blocks.joined(outcome)
         program = self._builder.program(layout, arrays, joined, only_outcome)
         held = _without_fixed_rows(_hold_curvature(program, found))
-        point, _ = self._solver.solve(held)
-        return program.value(point.x)
+        return program.value(self._solver.solve(held).point.x)
 
 
 def _hold_curvature(
@@ -147,68 +141,3 @@ def _without_fixed_rows(search: QuadraticProgram) -> QuadraticProgram:
         row_lower=np.where(moves, search.row_lower, -np.inf),
         row_upper=np.where(moves, search.row_upper, np.inf),
     )
-
-
-class QuadraticRecourse:
-    """Costs of decisions under outcomes, each by a quadratic program."""
-
-    caches = False
-
-    def __init__(self, compiled: CompiledModel, context: SolveContext):
-        self._compiled = compiled
-        self._builder, self._solver = ProgramBuilder(compiled), KktSolver(context)
-        self._layout = Layout(compiled, 1)
-
-    def costs(
-        self, decisions: np.ndarray, outcomes: np.ndarray
-    ) -> tuple[np.ndarray, Troubles]:
-        """Return h(y) + Q(y, omega) (n,) and the cases without an answer."""
-        smooth = np.zeros(len(decisions), bool)
-        costs, _, _, troubles = self.gradients(decisions, outcomes, smooth)
-        return costs, troubles
-
-    def gradients(
-        self, decisions: np.ndarray, outcomes: np.ndarray, smooth: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Troubles]:
-        """Return costs (n,), d cost / d y (n, s), whether each is smooth, and troubles.
-
-        Cases that are not ``smooth`` (n,) for another reason stay so.
-        """
-        costs, slopes = np.full(len(decisions), np.nan), np.full_like(decisions, np.nan)
-        blocks = evaluate(self._compiled, outcomes[:, None, :])
-        bad = blocks.unusable()
-        troubles, smooth = bad_cases(bad), smooth & ~bad
-        for i in map(int, np.flatnonzero(~bad)):
-            try:
-                program, point = self._solve(decisions[i], blocks[i])
-            except SolverTrouble as trouble:
-                troubles[i], smooth[i] = trouble, False
-                continue
-            costs[i] = program.value(point.x)
-            slopes[i] = point.column_dual[: self._layout.n1]
-            smooth[i] = smooth[i] and find_active_set(program, point).is_strict
-        return costs, slopes, smooth, troubles
-
-    def _solve(
-        self, decision: np.ndarray, block: Blocks
-    ) -> tuple[QuadraticProgram, KktPoint]:
-        """Return the program with the decision held, and its optimum."""
-        layout, weight = self._layout, np.ones(1)
-        self._builder.check_convex(block)
-        arrays = layout.arrays(block, weight)
-        arrays = replace(
-            arrays,
-            column_lower=np.concatenate([decision, arrays.column_lower[layout.n1 :]]),
-            column_upper=np.concatenate([decision, arrays.column_upper[layout.n1 :]]),
-            # Its rounding must not break first-stage rows.
-            row_lower=np.where(_is_first(layout), -np.inf, arrays.row_lower),
-            row_upper=np.where(_is_first(layout), np.inf, arrays.row_upper),
-        )
-        program = self._builder.program(layout, arrays, block, weight)
-        point, _ = self._solver.solve(program)
-        return program, point
-
-
-def _is_first(layout: Layout) -> np.ndarray:
-    """Return which rows belong to the first stage."""
-    return np.arange(layout.rows) < layout.m1

@@ -422,3 +422,29 @@ def test_a_report_says_that_a_part_was_taken(monkeypatch):
         progress=False,
     )
     assert "which is used in its place" in policy.report()
+
+
+@pytest.mark.parametrize(("signal", "competes"), [(0.0, True), (1.0, False)])
+def test_the_sample_average_competes_where_the_context_does_not_pay(signal, competes):
+    rng = np.random.default_rng(0)
+    contexts = rng.normal(size=(200, 1))
+    noise = rng.normal(size=(200, 1))
+    demand = np.maximum(30 + 8 * (signal * contexts + (1 - signal) * noise), 0)
+    task = task_on(ZOO["newsvendor"](), demand, contexts)
+    folds = make_folds(task, 3)
+    board = Scoreboard(task, folds, 200)
+    board.add(Candidate("forecast", [Forecast(30 + 8 * signal * contexts)] * 4))
+
+    assert board.sample_average_competes() is competes
+
+
+class Forecast:
+    """One scenario for each row."""
+
+    is_trained = False
+
+    def __init__(self, forecasts):
+        self._forecasts = forecasts
+
+    def scenarios(self, task, rows):
+        return self._forecasts[rows][:, None], None

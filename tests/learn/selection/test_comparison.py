@@ -184,3 +184,16 @@ def test_unsolved_programs_cost_as_much_as_the_worst():
         [7.0, 2.0],
     ]
     assert fill_unsolved(np.full(2, NAN)).tolist() == [0.0, 0.0]
+
+
+def test_a_candidate_without_context_is_chosen_unless_the_context_pays_clearly():
+    # Differences from the best: a mean of 1 with a standard error of 1.2, so t = 0.83.
+    apart = np.array([1.0, 1.0, 1.0, 1.0]) + 2.4 * np.array([1, -1, 1, -1])
+    best = np.array([5.0, 2.0, 4.0, 7.0])
+    losses = np.stack([best + apart + 3.0, best + apart, best])
+    names, free = ["average", "constant", "contextual"], {"average", "constant"}
+
+    assert compare_candidates(names, losses).chosen == "contextual"
+    assert compare_candidates(names, losses, context_free=free).chosen == "constant"
+    losses[1] += 1.0  # now by 1.7 standard errors
+    assert compare_candidates(names, losses, context_free=free).chosen == "contextual"

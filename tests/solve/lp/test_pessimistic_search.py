@@ -175,3 +175,25 @@ def test_nonlinear_or_foreign_models_are_refused(oracle, message):
 def test_unknown_kind_is_refused():
     with pytest.raises(csg.DataError, match="'pessimistic'"):
         csg.Oracle(newsvendor.build()).loss([[[1.0]]], [[1.0]], "unknown")
+
+
+@pytest.mark.parametrize("price", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("quantity", [1e-6, 1.0, 1e6])
+def test_the_worst_decision_is_the_same_in_other_units(price, quantity):
+    m = pyo.ConcreteModel("units")
+    m.d = pyo.Param(range(3), mutable=True, initialize=1.0)
+    m.y = pyo.Var(range(2), bounds=(0, 6 * quantity))
+    m.z = pyo.Var(range(3), bounds=(0, None))
+    # Both first-stage variables serve the last row at one cost: the first serves no other.
+    m.a = pyo.Constraint(expr=2 * m.y[1] + (m.z[0] + m.z[1] + m.z[2]) / 10 >= m.d[0])
+    m.b = pyo.Constraint(expr=m.y[1] + (m.z[1] + m.z[2]) / 10 >= m.d[1])
+    m.c = pyo.Constraint(expr=m.y[0] + m.y[1] + m.z[2] / 10 >= m.d[2])
+    recourse = 0.9 * m.z[0] + m.z[1] + m.z[2]
+    m.cost = pyo.Objective(expr=price * (5 * m.y[0] + 5 * m.y[1] + recourse))
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.d)
+    zeta, omega = quantity * np.array([[[0.0, 0.0, 4.0]]]), np.array([[4.0, 4.0, 4.0]])
+    worst = csg.Oracle(m).loss(zeta, quantity * omega, "pessimistic")
+    best = csg.Oracle(m).loss(zeta, quantity * omega)
+    # Buying 4 of the second serves all rows; buying the first leaves 4 to buy for 10 each.
+    assert best / (price * quantity) == pytest.approx([20])
+    assert worst / (price * quantity) == pytest.approx([20 + 40])

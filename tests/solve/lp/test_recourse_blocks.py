@@ -102,3 +102,51 @@ def test_the_summary_counts_the_blocks():
     lines = [line.split() for line in str(csg.TwoStageModel(products(20))).splitlines()]
     assert ["blocks", "0", "20"] in lines
     assert "blocks" not in str(csg.TwoStageModel(cep1.build()))
+
+
+def test_an_easy_integer_recourse_is_solved_whole():
+    compiled = compile_model(csg.TwoStageModel(products(20, True)))
+    solves = {}
+    for kind in (RecourseSolver, lambda *two: new_recourse_solver(*two)):
+        context = SolveContext()
+        kind(compiled, context).costs(*cases(20, 16))
+        solves[kind] = context.stats.solves
+    assert len(set(solves.values())) == 1
+
+
+def knapsacks(count, items):
+    """Return an integer recourse of knapsacks that branch, each with a limit of its own."""
+    rng = np.random.default_rng(5)
+    size = rng.integers(20, 100, (count, items)).astype(float)
+    worth = size + rng.uniform(0, 6, (count, items))
+    m = pyo.ConcreteModel("knapsacks")
+    blocks, things = range(count), range(items)
+    m.limit = pyo.Param(blocks, mutable=True, initialize=1.0)
+    m.y = pyo.Var(blocks, bounds=(0, 1e4))
+    m.z = pyo.Var(blocks, things, domain=pyo.Binary)
+
+    @m.Constraint(blocks)
+    def room(m, b):
+        return sum(size[b, j] * m.z[b, j] for j in things) <= m.limit[b] + m.y[b]
+
+    @m.Constraint(blocks)
+    def other(m, b):
+        weights = size[b][[j * 7 % items for j in things]]
+        return sum(weights[j] * m.z[b, j] for j in things) <= m.limit[b]
+
+    worths = sum(worth[b, j] * m.z[b, j] for b in blocks for j in things)
+    m.cost = pyo.Objective(expr=sum(m.y[b] for b in blocks) - worths)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.limit)
+    return m
+
+
+def test_an_integer_recourse_that_branches_is_solved_by_blocks():
+    compiled = compile_model(csg.TwoStageModel(knapsacks(5, 8)))
+    rng = np.random.default_rng(1)
+    data = rng.uniform(0, 50, (12, 5)), rng.uniform(100, 300, (12, 5))
+    expected, _ = RecourseSolver(compiled, SolveContext()).costs(*data)
+    context, blocks = SolveContext(), independent_blocks(compiled)
+    solver = DecomposedRecourse(compiled, context, blocks)
+    assert solver.costs(*data)[0] == pytest.approx(expected, rel=1e-9)
+    # Some cases needed more nodes than there are blocks; a block takes three solves.
+    assert context.stats.solves > 3 * len(data) + 3 * len(blocks)
