@@ -11,7 +11,7 @@ from pyomo_csg.errors import (
     ModelError,
     SolveError,
 )
-from pyomo_csg.stages import TwoStageModel, annotate
+from pyomo_csg.stages import MeanCVaR, TwoStageModel, annotate
 from pyomo_csg.verbosity import set_verbosity
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ __all__ = [
     "FitConfig",
     "Linear",
     "LocationScale",
+    "MeanCVaR",
     "ModelError",
     "Oracle",
     "Plan",

@@ -68,7 +68,7 @@ class ScenarioGenerator(TransformerMixin, BaseEstimator):
         regularization: float | str = "auto",
         context: Any = None,
         known: Any = None,
-        preprocess: str | None = "auto",
+        preprocess: Any = "auto",
         network: Any = None,
         config: FitConfig | dict[str, Any] | None = None,
         seed: int = 0,
@@ -136,7 +136,8 @@ class ScenarioGenerator(TransformerMixin, BaseEstimator):
     def score(self, X: Any, Y: Any) -> float:  # noqa: N803
         """Return minus the mean cost of the decisions for X with outcomes Y.
 
-        If the model is maximized, this is the mean profit.
+        If the model is maximized, this is the mean profit. With a risk measure, return
+        minus the mean-CVaR of the costs over the rows.
         """
         decisions = np.atleast_2d(self.predict(X))
         outcomes = Y if np.ndim(Y) == 2 else np.reshape(Y, (-1, 1))
@@ -145,4 +146,5 @@ class ScenarioGenerator(TransformerMixin, BaseEstimator):
         costs = self.policy_.oracle.cost(
             decisions, outcomes, known=known, progress=self.progress
         )
-        return -float(costs.mean())
+        risk = self.policy_.two_stage.risk
+        return -float(costs.mean() if risk is None else risk.measure(costs))

@@ -44,7 +44,7 @@ def fit(
     regularization: float | str = "auto",
     context: Any = None,
     known: Any = None,
-    preprocess: str | None = "auto",
+    preprocess: Any = "auto",
     network: Any = None,
     config: FitConfig | dict[str, Any] | None = None,
     seed: int = 0,
@@ -98,10 +98,12 @@ def fit(
         function from a random generator and n to n values; or a column (n,). With arrays
         for ``data``, also an array (n, r). A DataFrame's columns by Pyomo name are found
         without it, and are context like any other column.
-    preprocess : {'auto', None}
+    preprocess : 'auto', None or transformer
         What happens to columns of text, dates and missing values. ``'auto'`` turns them
         into numbers, and the policy does the same when it decides; the report says what each
-        column became. None refuses them.
+        column became. None refuses them. A copy of a scikit-learn transformer is fitted to
+        the context columns: StandardScaler, OneHotEncoder, SimpleImputer, Pipeline or
+        ColumnTransformer of these.
     network : str, Module, LocationScale or Linear, optional
         ``'mlp'`` (default), ``'lstm'`` (default for panels), ``'linear'``,
         ``'constant'`` or ``'location-scale'``. Or your own module, from standardized
@@ -247,7 +249,7 @@ def plan(
     scenarios: int = 5,
     context: Any = None,
     known: Any = None,
-    preprocess: str | None = "auto",
+    preprocess: Any = "auto",
     network: Any = None,
     config: FitConfig | dict[str, Any] | None = None,
     seed: int = 0,

@@ -158,6 +158,12 @@ def read_stage_names(path: str | os.PathLike[str]) -> tuple[list[str], list[str]
     return content["first_stage_variables"], content["uncertain_params"]
 
 
+def read_summary(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the summary of the fit in a policy file."""
+    content, _ = _read(readable_path(path))
+    return content["summary"]
+
+
 def _describe(policy: Policy) -> dict[str, Any]:
     """Return everything but the generator, for the file's header."""
     learned, two_stage = policy.learned, policy.two_stage

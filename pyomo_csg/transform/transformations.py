@@ -29,7 +29,11 @@ from pyomo.core.expr.numvalue import polynomial_degree
 
 from pyomo_csg.errors import DataError, ModelError
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.annotation import check_constructed
+from pyomo_csg.stages.annotation import (
+    check_constructed,
+    state_risk,
+    withdraw_risk,
+)
 from pyomo_csg.stages.inputs import (
     decision_vector,
     known_batch,
@@ -86,6 +90,15 @@ class ProgramTransformation(Transformation):
 
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self._config(kwds)
+        was_plain = state_risk(model)
+        try:
+            self._check_and_build(model, config)
+        except BaseException:
+            if was_plain:
+                withdraw_risk(model)
+            raise
+
+    def _check_and_build(self, model: BlockData, config: Any) -> None:
         two_stage = TwoStageModel(model)
         problems = Problems(f"The data does not fit '{model.name}'")
         params = two_stage.known_params
