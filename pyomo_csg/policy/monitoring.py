@@ -251,6 +251,9 @@ def _column_shifts(
         f"x{j + 1}" for j in range(rows.contexts.shape[-1])
     ]
     spread = standard_spread(past.contexts)
+    # The calendar moves on whatever happens, so its columns raise no alarm.
+    calendar = () if policy.preprocessing is None else policy.preprocessing.date_outputs
+    tested = max(1, len(set(map(str, names)) - set(calendar)))
     found = []
     for j, name in enumerate(names):
         new, old = rows.contexts[..., j], past.contexts[..., j]
@@ -263,7 +266,7 @@ def _column_shifts(
                 float(beyond.max() / spread[j]),
                 float((new.mean() - old.mean()) / spread[j]),
                 float(evidence[-1]),
-                first_crossing(evidence, level / len(names)),
+                None if name in calendar else first_crossing(evidence, level / tested),
             )
         )
     return tuple(sorted(found, key=lambda one: -one.evidence))

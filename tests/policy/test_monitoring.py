@@ -53,6 +53,23 @@ def test_a_column_outside_the_history_is_named(policy):
     assert all("price" not in alarm for alarm in found.alarms)
 
 
+def test_the_calendar_raises_no_alarm_by_moving_on():
+    def dated(n, start, seed):
+        dates = pd.date_range(start, periods=n).astype(str)
+        return days(n, seed).assign(date=dates)
+
+    policy = fit(dated(120, "2025-01-01", 1), scenarios=3)
+    later = dated(40, "2025-06-01", 2)
+
+    found = policy.monitor(later)
+
+    shifts = {one.name: one for one in found.columns}
+    assert shifts["date trend"].outside == 1 and shifts["date trend"].since is None
+    assert found.alarms == ()
+    later["rain"] += 8
+    assert all("'rain'" in alarm for alarm in policy.monitor(later).alarms)
+
+
 def test_costs_above_the_promise_are_found_with_the_contexts_unchanged(policy):
     rows = days(80, 2)
     rows["demand"] = rows["demand"] * 0.3

@@ -65,6 +65,12 @@ class Preprocessing:
         )
 
     @property
+    def date_outputs(self) -> tuple[str, ...]:
+        """The names of the numbers that dates become."""
+        dates = [one for one in self.encodings if isinstance(one, DateEncoding)]
+        return tuple(name for one in dates for name in one.outputs)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the numbers."""
         return tuple(name for one in self.encodings for name in one.outputs)
