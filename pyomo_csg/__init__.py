@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyomo_csg import baselines, guarantees
     from pyomo_csg.decisions.decision import Decision
     from pyomo_csg.evaluation import Case, Evaluation, Simulation, evaluate, simulate
+    from pyomo_csg.learn import methods
     from pyomo_csg.learn.config import FitConfig
     from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
     from pyomo_csg.learn.selection.plan import Plan
@@ -61,6 +62,7 @@ __all__ = [
     "from_mpisppy",
     "guarantees",
     "load",
+    "methods",
     "plan",
     "read_smps",
     "reduce",
@@ -69,6 +71,7 @@ __all__ = [
 ]
 
 # Imported on first use: torch and scikit-learn take seconds.
+_MODULES = ("baselines", "guarantees", "methods")
 _LATER = {
     "Case": "evaluation",
     "Decision": "decisions.decision",
@@ -90,6 +93,7 @@ _LATER = {
     "fit": "policy.fit",
     "guarantees": "guarantees",
     "load": "policy.policy_file",
+    "methods": "learn.methods",
     "plan": "policy.fit",
     "reduce": "reduction",
     "simulate": "evaluation",
@@ -100,7 +104,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"{__name__}.{_LATER[name]}")
-    found = module if name == _LATER[name] else getattr(module, name)
+    found = module if name in _MODULES else getattr(module, name)
     globals()[name] = found
     return found
 
