@@ -105,7 +105,13 @@ class SolveError(CsgError):
         return (
             f"Case {self.case}: {self.status}{detail}. To look at its program, call "
             "error.write('case.lp')"
+            + self._is_infeasible
+            * "; error.explain() names what conflicts"
         )
+
+    @property
+    def _is_infeasible(self) -> bool:
+        return self.status == "infeasible"
 
     def replace(self, detail: str | None = None, case: int | None = None) -> SolveError:
         """Return the same error with another detail, or of another case."""
@@ -118,6 +124,41 @@ class SolveError(CsgError):
 
     def __reduce__(self) -> Any:
         return SolveError, (self.case, self.status, self.detail)
+
+    def explain(self) -> Any:
+        """Return which constraints and bounds of an infeasible program conflict.
+
+        ``print`` the result to read it. It is an irreducible set: if any one is left out, the
+        others can be satisfied, unless that takes longer than half a minute to find.
+
+        Raises
+        ------
+        CsgError
+            If the program is not infeasible, is not linear, or was solved elsewhere.
+
+        Examples
+        --------
+        >>> import pyomo.environ as pyo
+        >>> import pyomo_csg as csg
+        >>> from models import newsvendor
+        >>> m = newsvendor.build()
+        >>> m.least = pyo.Constraint(expr=m.sold >= 20)
+        >>> try:
+        ...     csg.Oracle(m).solve([[15.0]])
+        ... except csg.SolveError as error:
+        ...     print(error.explain().constraints)
+        ('scenario[1].market', 'scenario[1].least')
+        """
+        if not self._is_infeasible:
+            raise CsgError(
+                f"The program of case {self.case} is not infeasible, but '{self.status}'"
+            )
+        find = getattr(self._program, "conflict", None)
+        if find is None:
+            raise CsgError(
+                f"The program of case {self.case} is not available in this process"
+            )
+        return find()
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the program, with the model's names, to a file such as case.lp."""

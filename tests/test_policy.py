@@ -28,6 +28,8 @@ from pyomo_csg.learn.networks.task_nets import (
 )
 from pyomo_csg.learn.networks.torch_generator import generator_from_network
 from pyomo_csg.policy.policy import Policy
+from pyomo_csg.report.policy_verdict import NOT_COMPARED
+from tests.quick import fit
 from tests.solve.test_faults import no_complete_recourse
 from tests.solving import solve, transform
 
@@ -413,6 +415,15 @@ def test_the_report_leaves_out_settings_that_had_no_part(method, shown):
     assert {line.split()[0] for line in lines} & settings.keys() == shown
 
 
+def test_a_winner_without_a_network_has_no_settings_of_networks():
+    policy = fit(newsvendor.sample(40, 1), scenarios=2)
+    kind = policy.learned.generator
+    shown = {line.split()[0] for line in policy.report().splitlines() if line.strip()}
+    is_network = getattr(kind, "kind", None) is None
+    assert ("hidden" in shown) == ("task_epochs" in shown) == is_network
+    assert "folds" in shown
+
+
 def test_the_report_tells_how_the_number_of_scenarios_was_chosen():
     tried = [
         {"K": 1, "loss": 9.5, "standard_error": 0.75},
@@ -447,6 +458,7 @@ def test_a_report_makes_do_with_what_there_is():
     lines = [" ".join(line.split()) for line in policy.report().splitlines()]
     assert lines == [
         "Policy for 'newsvendor'",
+        NOT_COMPARED,
         "method static",
         "scenarios 5 of 1 numbers each",
     ]

@@ -1,4 +1,4 @@
-"""The baselines that certificates, values of information and comparisons use by default.
+"""The baselines that every comparison, report, certificate and monitoring uses by default.
 
 They are the classes of :mod:`pyomo_csg.baselines`, on at most a few hundred outcomes a
 program.
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
+from pyomo_csg.baselines.base import Baseline
 from pyomo_csg.baselines.forecast_based import ExpectedValue
 from pyomo_csg.baselines.weighted_saa import SampleAverage, WeightedSAA
 from pyomo_csg.decisions.decider import Decider
@@ -23,40 +24,26 @@ _MAX_OUTCOMES, _MAX_OUTCOMES_INTEGER = 200, 40
 _MAX_COMPARED, _MAX_COMPARED_INTEGER = 500, 20
 _TREES, _LEAF = 100, 5
 
-
-def certificate_baselines(
-    policy: Decider, history: History, seed: int = 0
-) -> dict[str, Decider]:
-    """Return the expected-value and context-free decisions that a policy should beat."""
-    return {
-        "deciding on the forecast": forest_expected_value(policy, history, seed),
-        "one decision for all contexts": _sampled_saa(policy, history, seed),
-    }
+FORECAST, CONTEXT_FREE = "deciding on the forecast", "one decision for all contexts"
 
 
-def forest_expected_value(
-    policy: Decider, history: History, seed: int = 0
-) -> ExpectedValue:
-    """Return the expected-value decision for the policy's model, by a forest."""
-    low, high = history.outcomes.min(axis=0), history.outcomes.max(axis=0)
+def standard_baselines(oracle: Oracle, history: History) -> dict[str, Baseline]:
+    """Return the expected-value and the context-free decision, learned from a history.
 
-    def forecast(contexts: np.ndarray) -> np.ndarray:
-        # Weights sum to 1 only up to rounding, so a mean may leave the outcomes' range.
-        means = _conditional_weights(history, contexts, seed) @ history.outcomes
-        return np.clip(means, low, high)
-
-    return ExpectedValue(
-        policy.two_stage.model, history, forecast=forecast, **policy._settings
-    )
-
-
-def _sampled_saa(policy: Decider, history: History, seed: int) -> SampleAverage:
-    """Return context-free SAA on a sample of the history, if that is long."""
-    most = _outcome_limit(policy)
+    The first decides on a random forest's forecast of the mean outcome, the second on past
+    outcomes: all of them, or a random sample if there are many.
+    """
+    pool, most = history, _MAX_COMPARED
+    if oracle.two_stage.integer:
+        most = _MAX_COMPARED_INTEGER
     if len(history) > most:
-        shares = np.full(len(history), 1 / len(history))
-        history = history.select(_draw_rows(shares, most, seed))
-    return SampleAverage(policy.two_stage.model, history, **policy._settings)
+        order = np.random.default_rng(0).permutation(len(history))
+        pool = history.select(order[:most])
+    forest = _RegressionForest(history)
+    return {
+        FORECAST: ExpectedValue(oracle, history, forecast=forest),
+        CONTEXT_FREE: SampleAverage(oracle, pool),
+    }
 
 
 class SampledForestSAA(WeightedSAA):
@@ -107,22 +94,6 @@ def _conditional_weights(
     rows = np.concatenate([history.contexts, contexts])
     outcomes = np.resize(history.outcomes, (m + n, history.outcomes.shape[1]))
     return forest_weights(rows, outcomes, np.arange(m), seed)[m:, :m]
-
-
-def comparison_baselines(
-    oracle: Oracle, history: History
-) -> tuple[ExpectedValue, SampleAverage]:
-    """Return the expected-value and context-free baselines of a comparison."""
-    pool, most = history, _MAX_COMPARED
-    if oracle.two_stage.integer:
-        most = _MAX_COMPARED_INTEGER
-    if len(history) > most:
-        order = np.random.default_rng(0).permutation(len(history))
-        pool = history.select(order[:most])
-    return (
-        ExpectedValue(oracle, history, forecast=_RegressionForest(history)),
-        SampleAverage(oracle, pool),
-    )
 
 
 class _RegressionForest:

@@ -25,8 +25,10 @@ from pyomo_csg.cli.user_files import (
     read_table,
     write_table,
 )
+from pyomo_csg.decisions.number_formats import round_like, two_digits
 from pyomo_csg.errors import DataError, ModelError, ProblemsError, SolveError, shortlist
 from pyomo_csg.interop.smps import ENDINGS, SmpsProblem, is_smps_file, read_smps
+from pyomo_csg.learn.lineage import describe_lineage
 from pyomo_csg.learn.tables.columns import ENCODINGS
 from pyomo_csg.learn.tables.history import read_history
 from pyomo_csg.solve import Oracle
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
     from pyomo_csg.evaluation.comparison import Comparison
     from pyomo_csg.policy.policy import Policy
 
+DRIFT = 3  # exit code
 _NUMBERS = "give numbers, as the policy was fitted to"
-_PROFITS = "the model is maximized; costs are negative profits\n"
 _DEMO_SETTINGS = ("--set", "folds=3", "--set", "starts=2")  # for a fast demo
 _ZERO = 1e-9  # decisions up to this size are not printed; solvers return such residues
 
@@ -246,7 +248,7 @@ def decide(args: Namespace) -> int:
 
 @_text_column_remedy(_NUMBERS)
 def evaluate(args: Namespace) -> int:
-    """Print mean costs on pairs, and write all costs if there is a path."""
+    """Print the verdict and mean costs on rows, and write all if there is a path."""
     from pyomo_csg.evaluation.comparison import compare
 
     read = (one for path in args.policies for one in _policy_files(args, path))
@@ -256,10 +258,9 @@ def evaluate(args: Namespace) -> int:
     comparison = compare(
         policies, read_table(args.data), history, progress=_shows_progress(args)
     )
-    maximize = next(iter(policies.values())).two_stage.sense < 0
-    print(_format_comparison(comparison, maximize))
+    print(_format_comparison(comparison))
     if args.out is not None:
-        write_table(args.out, comparison.costs)
+        write_table(args.out, comparison.values)
         _print_written(args.out)
     return 0
 
@@ -275,13 +276,70 @@ def report(args: Namespace) -> int:
     return 0
 
 
+@_text_column_remedy(_NUMBERS)
+def update(args: Namespace) -> int:
+    """Let a policy learn from a table of new rows, save it, and print what it gained."""
+    _, model = _policy_files(args, args.policy)
+    check_output_path(args.out, args.data, model)
+    old = _load_policy(args, args.policy)
+    new = old.update(
+        read_table(args.data), window=args.window, half_life=args.half_life
+    )
+    new.save(args.out)
+    print(new.compare(old))
+    print(*describe_lineage(new.lineage), sep="\n")
+    print(f"Written to '{args.out}'")
+    return 0
+
+
+@_text_column_remedy(_NUMBERS)
+def monitor(args: Namespace) -> int:
+    """Print what has changed since the fit; return 3 on drift, if asked."""
+    read = args.data, *_policy_files(args, args.policy)
+    check_output_path(args.out, *read)
+    check_output_path(args.json, *read)
+    policy = _load_policy(args, args.policy)
+    found = policy.monitor(read_table(args.data), level=args.level)
+    print(found)
+    if args.out is not None:
+        found.report(args.out)
+    if args.json is not None:
+        found.to_json(args.json)
+    return DRIFT if args.fail_on == "drift" and found.drift else 0
+
+
+def serve(args: Namespace) -> int:
+    """Serve decisions over HTTP until the process is told to stop."""
+    from pyomo_csg.serve.server import run_server
+    from pyomo_csg.serve.settings import ServeSettings
+
+    _, model = _policy_files(args, args.policy)
+    settings = ServeSettings(
+        policy=str(Path(args.policy).resolve()),
+        model=str(Path(model).resolve()),
+        host=args.host,
+        port=args.port,
+        workers=args.workers,
+        solver=args.solver,
+        options=dict(args.options),
+        first_stage=tuple(args.first_stage or ()),
+        uncertain=tuple(args.uncertain or ()),
+    )
+    print(f"Serving on http://{args.host}:{args.port}, API at /docs", file=sys.stderr)
+    run_server(settings)
+    return 0
+
+
 COMMANDS = {
     "check": check,
     "decide": decide,
     "evaluate": evaluate,
     "fit": fit,
+    "monitor": monitor,
     "report": report,
+    "serve": serve,
     "solve": solve,
+    "update": update,
 }
 
 
@@ -321,25 +379,35 @@ def _shows_progress(args: Namespace) -> bool:
     return sys.stderr.isatty() and not args.quiet
 
 
-def _format_comparison(comparison: Comparison, maximize: bool) -> str:
-    """Return the table of a comparison as text."""
+def _format_comparison(comparison: Comparison) -> str:
+    """Return the verdict and the table of a comparison as text."""
     table = comparison.table()
+    sign, words = 1.0, ("cost", "costs (lower is better)")
+    if comparison.maximized:
+        sign, words = -1.0, ("profit", "profits (higher is better)")
     first = table.index[0]
+    rows = [*table.itertuples()]
     shown = pd.DataFrame(
         {
-            "mean cost": table["mean"].map("{:.6g}".format),
-            "+-": table["standard_error"].map("{:.2g}".format),
-            "difference": table["difference"].map("{:.6g}".format),
-            "+- ": table["difference_error"].map("{:.2g}".format),
+            f"mean {words[0]}": [
+                round_like(sign * row.mean, row.standard_error) for row in rows
+            ],
+            "+-": [two_digits(row.standard_error) for row in rows],
+            "difference": [
+                round_like(sign * row.difference, row.difference_error) for row in rows
+            ],
+            "+- ": [two_digits(row.difference_error) for row in rows],
             "first is better": table["first_better"].map("{:.0%}".format),
-        }
+        },
+        index=table.index,
     )
     shown.iloc[0, 2:] = ""
     if table["unsolved"].any():
         shown["unsolved"] = table["unsolved"]
     return (
-        f"{len(comparison.costs)} pairs; costs (lower is better) with standard errors\n"
-        f"{_PROFITS * maximize}difference: from '{first}', pair by pair\n\n"
+        f"{comparison.verdict()}\n\n"
+        f"{len(comparison.costs)} rows; {words[1]} with standard errors\n"
+        f"difference: from '{first}', row by row\n\n"
         f"{shown.to_string()}"
     )
 

@@ -75,7 +75,10 @@ def _demo(args: Namespace) -> int:
 _COMMANDS: dict[str, Command] = {
     **{
         name: _command(name)
-        for name in ("check", "solve", "fit", "decide", "evaluate", "report")
+        for name in (
+            *("check", "solve", "fit", "decide", "evaluate", "report"),
+            *("update", "monitor", "serve"),
+        )
     },
     "demo": _demo,
 }

@@ -29,12 +29,15 @@ examples:
   pyomo-csg decide policy.csg contexts.csv --out decisions.csv
   pyomo-csg evaluate policy.csg heldout.csv
   pyomo-csg report policy.csg heldout.csv --out report.html
+  pyomo-csg update policy.csg new.csv --out policy2.csg
+  pyomo-csg monitor policy.csg last_month.csv --fail-on drift
+  pyomo-csg serve policy.csg --port 8000
 
 commands:
 {{commands}}
 
 'pyomo-csg COMMAND --help' describes a command.
-exit codes: 0 success, 1 a problem was found, 2 wrong usage, 130 interrupted
+exit codes: 0 success, 1 a problem was found, 2 wrong usage, 3 drift, 130 interrupted
 """
 _CHECK = f"""\
 show the stages of a model, and every problem with it
@@ -101,10 +104,11 @@ _EVALUATE = f"""\
 compare the costs of policies' decisions on pairs that they were not fitted to
 
 {_EXECUTES}
-Two baselines are added: the expected-value decision, on a random forest's forecast of the
-mean outcome, and the context-free decision, the same for all contexts, on past outcomes.
-They are fitted to --history; without it by five-fold cross-validation on the table.
-Differences are paired and have standard errors.
+Two simple alternatives are added: deciding on a random forest's forecast of the mean
+outcome, and one decision for all contexts, on past outcomes. They learn from the history
+that the first policy keeps, or from --history; without either by five-fold
+cross-validation on the table. Differences are paired and have standard errors. Profits of
+a maximized model are shown as profits.
 
 examples:
   pyomo-csg evaluate policy.csg heldout.csv
@@ -120,6 +124,49 @@ outcomes near each context, and the costs of decisions.
 examples:
   pyomo-csg report policy.csg heldout.csv --out report.html
   pyomo-csg report policy.csg
+"""
+_UPDATE = f"""\
+let a policy learn from new rows, without a fit from nothing
+
+{_EXECUTES}
+The rows came after those of the policy's history. A trial that has not seen the newest of
+them is compared with the old policy there; if it is clearly worse, the new file keeps the
+old scenarios and says so.
+{_TABLES}
+
+examples:
+  pyomo-csg update policy.csg new.csv --out policy2.csg
+  pyomo-csg update policy.csg new.csv --window 365 --out policy.csg
+  pyomo-csg update policy.csg new.csv --half-life 90 --out policy.csg
+"""
+_MONITOR = f"""\
+see whether the world is still that of the policy's history
+
+{_EXECUTES}
+Give all rows since the fit, in their order. Contexts outside the history, costs above what
+the fit promised, and alternatives that do better are tested together: a false alarm has
+probability --level at most, however often you look.
+{_TABLES}
+
+examples:
+  pyomo-csg monitor policy.csg since.csv
+  pyomo-csg monitor policy.csg since.csv --out drift.html --json drift.json
+  pyomo-csg monitor policy.csg since.csv --fail-on drift
+
+With --fail-on drift the exit code is 3 if there is an alarm.
+"""
+_SERVE = f"""\
+serve decisions over HTTP (needs pip install 'pyomo-csg[serve]')
+
+{_EXECUTES}
+POST /decide takes one row as a JSON object by column name, or a list of rows. GET /health,
+/report and /metrics (Prometheus); /docs describes the API. When the policy's file is
+replaced, the new one is loaded without dropping a request. Set PYOMO_CSG_TOKEN to require
+an API token; without one, only this machine can be served. --workers are processes.
+
+examples:
+  pyomo-csg serve policy.csg --model model.py
+  pyomo-csg serve policy.csg --port 8080 --workers 2
 """
 _DEMO = """\
 a tour in under a minute: fit, evaluate and report a policy for a newsvendor
@@ -188,6 +235,9 @@ def _parsers() -> dict[str, argparse.ArgumentParser]:
     _add_decide(add("decide", _DECIDE, *shared))
     _add_evaluate(add("evaluate", _EVALUATE, *shared))
     _add_report(add("report", _REPORT, *shared))
+    _add_update(add("update", _UPDATE, *shared))
+    _add_monitor(add("monitor", _MONITOR, *shared))
+    _add_serve(add("serve", _SERVE, *shared))
     demo = add("demo", _DEMO)
     demo.add_argument("--folder", default="csg-demo", help="new folder (%(default)s)")
     return found
@@ -364,14 +414,55 @@ def _add_decide(parser: Any) -> None:
 def _add_evaluate(parser: Any) -> None:
     parser.add_argument("policies", nargs="+", metavar="policy")
     parser.add_argument("data", help="a table of pairs")
-    parser.add_argument("--history", help="pairs that the baselines are fitted to")
-    parser.add_argument("--out", help="a table of the costs of each pair")
+    parser.add_argument(
+        "--history",
+        help="rows that the alternatives learn from, instead of the first policy's own",
+    )
+    parser.add_argument(
+        "--out", help="a table of the costs, or the profits, of each row"
+    )
 
 
 def _add_report(parser: Any) -> None:
     parser.add_argument("policy")
     parser.add_argument("data", nargs="?", help="a table of pairs")
     parser.add_argument("--out", help="the page (the policy's path, ending in .html)")
+
+
+def _add_update(parser: Any) -> None:
+    parser.add_argument("policy")
+    parser.add_argument("data", metavar="rows", help="a table of new rows")
+    parser.add_argument(
+        "--out", required=True, help="the new policy's file; may be the old one's"
+    )
+    parser.add_argument(
+        "--window", type=int, metavar="ROWS", help="learn from the newest rows only"
+    )
+    parser.add_argument(
+        "--half-life",
+        type=float,
+        metavar="ROWS",
+        help="forget rows by their age: of those that are so old, half are kept",
+    )
+
+
+def _add_monitor(parser: Any) -> None:
+    parser.add_argument("policy")
+    parser.add_argument("data", metavar="rows", help="a table of rows since the fit")
+    parser.add_argument("--out", help="a page to write")
+    parser.add_argument("--json", metavar="FILE", help="a JSON file to write")
+    parser.add_argument(
+        "--level", type=float, default=0.05, help="of false alarms (%(default)s)"
+    )
+    parser.add_argument(
+        "--fail-on", choices=("drift",), help="exit with 3 if there is an alarm"
+    )
+
+
+def _add_serve(parser: Any) -> None:
+    parser.add_argument("policy")
+    parser.add_argument("--host", default="127.0.0.1", help="(%(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="(%(default)s)")
 
 
 def _whole_or_auto(text: str) -> int | str:

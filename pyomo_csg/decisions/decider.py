@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _FAR = 1.1  # times the largest distance in the history
 _ROUNDING = 1e-9  # of distances relative to their size
+_RESIDUE = 1e-12  # relative, of numbers that are whole but for rounding
 _BATCH = 4096  # contexts, to bound memory
 
 
@@ -188,9 +189,6 @@ class Decider(ABC):
         if on_error == "record":
             _warn_unsolved(solution)
         decisions = solution.decision
-        if self._integer:
-            decisions[:, self._integer] = np.round(decisions[:, self._integer])
-        decisions += 0.0  # -0.0 becomes 0.0
         if one:
             return Decision(
                 self._names,
@@ -219,7 +217,14 @@ class Decider(ABC):
         ``how`` holds the options of :meth:`decide`, and ``known`` (n, r).
         """
         scenarios, weights = self._generate_scenarios(contexts)
-        return self._solve_scenarios(scenarios, weights, **how), scenarios, weights
+        solution = self._solve_scenarios(scenarios, weights, **how)
+        decisions, whole = solution.decision, np.round(solution.decision)
+        # Solvers return 249.99999999999997 for 250.
+        residue = np.abs(decisions - whole) <= _RESIDUE * np.maximum(1, np.abs(whole))
+        residue[:, self._integer] = True
+        decisions[residue] = whole[residue]
+        decisions += 0.0  # -0.0 becomes 0.0
+        return solution, scenarios, weights
 
     def _read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
         """Return contexts to decide for, and whether ``x`` was a single one."""
@@ -292,7 +297,7 @@ class LearnedDecider(Decider):
 
     def __init__(
         self,
-        model: BlockData,
+        model: BlockData | Oracle,
         learned: FitResult,
         *,
         solver: str = "highs",

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pyomo_csg.decisions.verdict import HELD_OUT, Verdict
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.evaluation import tables
+from pyomo_csg.evaluation.comparison import make_verdict
 from pyomo_csg.evaluation.reference import (
     TIE,
     join_references,
@@ -30,6 +32,7 @@ from pyomo_csg.evaluation.statistics import (
 )
 from pyomo_csg.evaluation.tables import count_words, summary_table, write_text
 from pyomo_csg.learn.selection.scoring import standard_error
+from pyomo_csg.notebook import card
 from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
@@ -42,7 +45,8 @@ class Evaluation:
     """Costs of policies on the same cases.
 
     It is made by :func:`pyomo_csg.evaluate` and does not change. Lower costs are better,
-    whatever the model's sense: profits are negated.
+    whatever the model's sense: in ``costs`` profits are negated. Tables and verdicts show
+    profits as profits.
 
     Statistics are over all cases of all trials: of the gaps if there is a reference, else
     of the costs. Cases in which a policy failed are left out of its statistics; tables
@@ -56,6 +60,8 @@ class Evaluation:
     reference : DataFrame
         By trial and case: ``value``, ``bound``, ``seconds``, ``status``, ``source`` and
         ``digest``.
+    maximized : bool
+        Whether the model is maximized, so that costs are negative profits.
 
     Examples
     --------
@@ -76,7 +82,10 @@ class Evaluation:
     {'ten': 0.5, 'twelve': 0.5}
     """
 
-    def __init__(self, records: pd.DataFrame, reference: pd.DataFrame):
+    def __init__(
+        self, records: pd.DataFrame, reference: pd.DataFrame, maximized: bool = False
+    ):
+        self.maximized = bool(maximized)
         self._records = records.copy()
         self._reference = reference.drop(columns="gap", errors="ignore")
 
@@ -264,6 +273,24 @@ class Evaluation:
         shares = best.div(best.sum(axis=1).clip(lower=1), axis=0)
         return (shares.sum() / self._case_counts).rename("wins")
 
+    def verdict(self, policy: str | None = None) -> Verdict:
+        """Return what a policy's decisions cost or earn beside the nearest other policy.
+
+        Parameters
+        ----------
+        policy : str, optional
+            Default: the first one. A case without a cost counts as the worst cost of all.
+        """
+        self._check_policies([policy] if policy is not None else self.policies[:1])
+        where = "held-out cases" if self.has_reference else HELD_OUT
+        return make_verdict(
+            self.costs,
+            name=policy,
+            maximized=self.maximized,
+            where=where,
+            notes=self._failure_notes(),
+        )
+
     def timing(self, statistic: Statistic = "median") -> pd.DataFrame:
         """Return the seconds per decision, one context at a time.
 
@@ -287,7 +314,7 @@ class Evaluation:
         self._check_policies(wanted)
         level = self._records.index.get_level_values("policy")
         parts = [self._records[level == name] for name in wanted]
-        return Evaluation(pd.concat(parts), self._reference)
+        return Evaluation(pd.concat(parts), self._reference, self.maximized)
 
     @classmethod
     def join(cls, evaluations: Iterable[Evaluation]) -> Evaluation:
@@ -305,7 +332,8 @@ class Evaluation:
         parts = list(evaluations) if isinstance(evaluations, Iterable) else []
         tables.check_joinable(parts)
         records = pd.concat([one._records for one in parts])
-        return cls(records, join_references([one._reference for one in parts]))
+        references = join_references([one._reference for one in parts])
+        return cls(records, references, parts[0].maximized)
 
     def plot_cdf(
         self, path: Path | None = None, ax: Axes | None = None, floor: float = 1e-6
@@ -337,7 +365,7 @@ class Evaluation:
 
     def to_csv(self, path: Path) -> None:
         """Write one row per trial, case and policy, for :meth:`from_csv`."""
-        tables.write_csv(path, self._records, self._reference)
+        tables.write_csv(path, self._records, self._reference, self.maximized)
 
     @classmethod
     def from_csv(cls, path: Path) -> Evaluation:
@@ -349,6 +377,19 @@ class Evaluation:
 
     def __repr__(self) -> str:
         return f"<{self._title}>"
+
+    def _repr_html_(self) -> str:
+        found = summary_table(self)
+        rows = [found.header, *found.rows]
+        return card(self._title, [*self.verdict().sentences, *found.notes], rows)
+
+    def _failure_notes(self) -> list[str]:
+        """Return why cases have no cost, the most frequent reason of each policy."""
+        failures = self.failures
+        return [
+            f"Why {name} has no cost: {part.value_counts().index[0]}."
+            for name, part in failures.groupby("policy", sort=False)["failure"]
+        ]
 
     @property
     def _title(self) -> str:

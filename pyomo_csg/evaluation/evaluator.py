@@ -151,7 +151,7 @@ def evaluate(
     table = reference_table(programs, source, read, trial)
     if source == FULL_PROGRAM:
         table = improve_reference(table, records)
-    evaluation = Evaluation(records, table)
+    evaluation = Evaluation(records, table, int(exact.two_stage.sense) < 0)
     for warning in low_cost_warnings(evaluation, tolerance):
         logger.warning("%s", warning)
     return evaluation

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from pyomo_csg.decisions.number_formats import with_error
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.evaluation.reference import (
     CASE_KEYS,
@@ -46,6 +47,7 @@ _REFERENCE = {
     "source": str,
     "digest": str,
 }
+_SENSE, _SENSES = "sense", ("minimize", "maximize")
 _LEVEL = 0.95
 _SPECIAL = {char: f"\\{char}" for char in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -88,6 +90,8 @@ def _reference_remarks(evaluation: Evaluation) -> list[str]:
     reference = evaluation.reference
     source, gap = reference["source"], reference["gap"]
     if not evaluation.has_reference:
+        if evaluation.maximized:
+            return ["profits, higher is better; there is no reference"]
         return ["costs, lower is better; there is no reference"]
     if (source == USER_VALUES).all():
         return ["gaps to given values, for which nothing is proven"]
@@ -174,19 +178,23 @@ class Table:
 
 def summary_table(evaluation: Evaluation) -> Table:
     """Return statistics, wins and times of each policy, with remarks."""
-    scale, digits, of = 100.0, 3, "gap, %"
+    scale, digits, of, worst = 100.0, 3, "gap, %", "90th"
     if not evaluation.has_reference:
         scale, digits, of = 1.0, 6, "cost"
+        if evaluation.maximized:
+            scale, of, worst = -1.0, "profit", "10th"
     timing, interval = evaluation.timing(), evaluation.interval("median", _LEVEL)
-    ends = (_format(scale * interval[end], digits) for end in ("low", "high"))
+    sides = ("low", "high") if scale > 0 else ("high", "low")
+    ends = (_format(scale * interval[end], digits) for end in sides)
     columns = {"policy": evaluation.policies}
     if not evaluation.has_reference and len(evaluation.policies) > 1:
-        columns[f"above {evaluation.policies[0]}"] = _format_differences(evaluation)
+        first = evaluation.policies[0]
+        columns[f"above {first}"] = _format_differences(evaluation, scale)
     columns |= {
         f"median {of}": _format(scale * evaluation.median(), digits),
         f"{_LEVEL:.0%} interval": [f"{a} to {b}" for a, b in zip(*ends, strict=True)],
         f"mean {of}": _format(scale * evaluation.mean(), digits),
-        f"90th percentile {of}": _format(scale * evaluation.quantile(0.9), digits),
+        f"{worst} percentile {of}": _format(scale * evaluation.quantile(0.9), digits),
         "wins": [f"{share:.1%}" for share in evaluation.wins()],
         "ms a decision": _format(1000 * timing["decision"]),
     }
@@ -197,11 +205,11 @@ def summary_table(evaluation: Evaluation) -> Table:
     return Table(list(columns), rows, [*remarks(evaluation), method])
 
 
-def _format_differences(evaluation: Evaluation) -> list[str]:
+def _format_differences(evaluation: Evaluation, scale: float) -> list[str]:
     """Return mean differences from the first policy with their standard errors."""
     _, *others = evaluation.differences().itertuples(index=False)
-    cells = (f"{row.mean:+.4g} +- {row.standard_error:.2g}" for row in others)
-    return ["", *cells]
+    found = ((scale * row.mean, row.standard_error) for row in others)
+    return ["", *("+" * (mean > 0) + with_error(mean, error) for mean, error in found)]
 
 
 def write_text(content: str, path: str | os.PathLike[str] | None) -> str:
@@ -225,19 +233,25 @@ def _escape(cell: str) -> str:
 
 
 def write_csv(
-    path: str | os.PathLike[str], records: pd.DataFrame, reference: pd.DataFrame
+    path: str | os.PathLike[str],
+    records: pd.DataFrame,
+    reference: pd.DataFrame,
+    maximized: bool,
 ) -> None:
     """Write an evaluation, with its gaps."""
     known = reference.rename(columns={"seconds": "full_seconds"})
     table = records.join(known, on=CASE_KEYS)
     table["gap"] = relative_difference(table["cost"] - table["value"], table["value"])
+    table[_SENSE] = _SENSES[maximized]
     first = ["cost", "gap", "value", "bound", "seconds"]
     others = [name for name in (*_RECORDS, *_REFERENCE) if name not in first]
-    write_user_file(path, table[[*first, *others]].to_csv().encode())
+    write_user_file(path, table[[*first, *others, _SENSE]].to_csv().encode())
 
 
-def read_csv(path: str | os.PathLike[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the records and the reference of a file by :func:`write_csv`."""
+def read_csv(
+    path: str | os.PathLike[str],
+) -> tuple[pd.DataFrame, pd.DataFrame, bool]:
+    """Return the records, the reference and the sense of a file by :func:`write_csv`."""
     columns = {**_RECORDS, **_REFERENCE}
     path = readable_path(path)
     try:
@@ -256,7 +270,8 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     records = table.set_index(_KEYS)[list(_RECORDS)]
     by_case = table.drop_duplicates(CASE_KEYS).set_index(CASE_KEYS)
     known = by_case[list(_REFERENCE)].rename(columns={"full_seconds": "seconds"})
-    return records, known
+    maximized = _SENSE in table and (table[_SENSE] == _SENSES[True]).any()
+    return records, known, bool(maximized)
 
 
 def _read_trial(text: str) -> int | str:
@@ -266,6 +281,8 @@ def _read_trial(text: str) -> int | str:
 def check_joinable(evaluations: Sequence[Evaluation]) -> None:
     """Raise a DataError if evaluations cannot be joined."""
     problems = Problems("Cannot join the evaluations")
+    if len({getattr(one, "maximized", False) for one in evaluations}) > 1:
+        problems.add("some are of a maximized model and others are not")
     strange = [one for one in evaluations if not hasattr(one, "has_reference")]
     if strange or not evaluations:
         given = f"a {type(strange[0]).__name__} was" if strange else "none were"
@@ -305,7 +322,8 @@ def plot_distributions(
     Cases without a gap or cost keep the curve of a policy below 1.
     """
     counts = evaluation.records.groupby("policy").size()
-    values, label = evaluation.costs, "cost"
+    sign, label = (-1, "profit") if evaluation.maximized else (1, "cost")
+    values = sign * evaluation.costs
     if evaluation.has_reference:
         values, label = _log_gaps(evaluation.gaps, floor)
     ax = axes_or_new(ax, lambda: new_figure(6.4, 4.2).add_subplot())

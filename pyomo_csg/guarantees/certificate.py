@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.decisions.decider import Decider
+from pyomo_csg.decisions.verdict import POLICY, Verdict
 from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.comparison import (
+    count_known_rows,
+    default_baselines,
+    kept_pairs,
+    make_verdict,
     policy_costs,
     read_pairs,
     split_halves,
@@ -19,6 +24,7 @@ from pyomo_csg.evaluation.comparison import (
 from pyomo_csg.guarantees.gap import NEIGHBORHOODS, PERFECT, Gap, estimate_gap
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.tables.history import History
+from pyomo_csg.notebook import card
 from pyomo_csg.validation import Problems, is_number
 
 _SUBJECT = "Cannot certify the policy"
@@ -52,6 +58,8 @@ class Certificate:
         By how much it costs more than the best; ``interval.upper`` is the bound.
     maximized : bool
         Whether the model is maximized.
+    verdict : Verdict
+        The mean beside the baselines' with standard errors, as in reports.
     """
 
     model: str
@@ -61,6 +69,7 @@ class Certificate:
     advantages: dict[str, Interval]
     gaps: tuple[Gap, ...]
     maximized: bool
+    verdict: Verdict | None = None
 
     @property
     def excess(self) -> float:
@@ -84,11 +93,16 @@ class Certificate:
         return "\n".join(
             [
                 f"Certificate of a policy for '{self.model}', on {self.pairs} held-out pairs",
+                *(() if self.verdict is None else self.verdict.sentences),
                 f"With {100 * (1 - self.delta):.4g} % confidence, all of these hold:",
                 *(f"  {line}" for line in lines),
                 *self._assumptions(),
             ]
         )
+
+    def _repr_html_(self) -> str:
+        first, *lines = str(self).splitlines()
+        return card(first, text="\n".join(lines))
 
     def _assumptions(self) -> list[str]:
         gaps = [gap.interval for gap in self.gaps]
@@ -175,9 +189,9 @@ def certify(
         Baselines by name, not fitted to the data either. Default: the expected-value
         decision of a forest's forecast, and one decision for all contexts.
     history : (contexts, outcomes) or DataFrame, optional
-        The pairs that the default baselines learn from, best those that the policy was
-        fitted to. Without it they learn from one half of ``data`` and are evaluated on
-        the other.
+        The pairs that the default baselines learn from. Default: the policy's own history.
+        If the policy does not keep it, they learn from one half of ``data`` and are
+        evaluated on the other.
     cost_range : tuple of float, optional
         A lower and an upper bound on the cost of any decision and outcome. With it the
         bounds hold for any distribution; without it they assume nearly normal means. For
@@ -186,7 +200,7 @@ def certify(
         Whether to bound the optimality gap. This solves the model on single outcomes and
         on groups of them.
     seed : int
-        Seed of the random halves, forests and groups.
+        Seed of the random halves and groups.
 
     Returns
     -------
@@ -246,7 +260,25 @@ def certify(
             for kind in kinds
         ),
         int(policy.two_stage.sense) < 0,
+        _verdict(policy, pairs, rows, costs, baseline_costs, history),
     )
+
+
+def _verdict(
+    policy: Decider,
+    pairs: History,
+    rows: np.ndarray,
+    costs: np.ndarray,
+    baseline_costs: Mapping[str, np.ndarray],
+    history: Any,
+) -> Verdict:
+    """Return the verdict that a report on the same pairs prints."""
+    past, notes = kept_pairs(policy) if history is None else None, []
+    if past is not None and (known := count_known_rows(pairs, past)):
+        notes.append(f"Caution: {known:,} of these pairs are in the policy's history.")
+    table = pd.DataFrame({POLICY: costs[rows], **baseline_costs})
+    maximized = int(policy.two_stage.sense) < 0
+    return make_verdict(table, maximized=maximized, notes=notes)
 
 
 def _baselines(
@@ -263,13 +295,15 @@ def _baselines(
         return against, everything
     if history is not None:
         past = read_pairs(policy, history)
-        return certificate_baselines(policy, past, seed), everything
+        return default_baselines(policy, past), everything
+    if kept_pairs(policy) is not None:
+        return default_baselines(policy), everything
     past, rows = split_halves(pairs, seed)
     if len(past) < _MIN_PAIRS:
         found = f"there are {len(pairs)} pairs, and baselines would learn from half"
         remedy = f"give history=, or at least {2 * _MIN_PAIRS}"
         raise DataError(_SUBJECT, [f"{found}; {remedy}"])
-    return certificate_baselines(policy, past, seed), rows
+    return default_baselines(policy, past), rows
 
 
 def _check_baselines(policy: Decider, against: Mapping[str, Decider]) -> None:

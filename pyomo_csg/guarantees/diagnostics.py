@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.baselines.standard_baselines import (
+    FORECAST,
     SampledForestSAA,
-    forest_expected_value,
+    standard_baselines,
 )
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
@@ -140,7 +141,7 @@ def values(
     how: Any = {"known": pairs.known, "progress": False}
     perfect = policy.oracle.solve(pairs.outcomes[:, None], **how).value
     return _make_values(
-        policy_costs(forest_expected_value(policy, seen, seed), pairs),
+        policy_costs(standard_baselines(policy.oracle, seen)[FORECAST], pairs),
         policy_costs(policy, pairs),
         policy_costs(SampledForestSAA(policy, seen, seed), pairs),
         sense * perfect,

@@ -11,6 +11,7 @@ import numpy as np
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
+from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.tables.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
@@ -61,13 +62,15 @@ class MethodResult:
 
     ``holdout_losses`` returns the losses (m,) on held-out rows of networks fitted to the
     other rows: costs of decisions, or MMD losses of ``'mmd'``, which has ``holdout_costs``
-    for the costs.
+    for the costs. ``scored_costs`` (m,) are the costs on held-out rows and their observed
+    outcomes, if the choice was made by them.
     """
 
     generator: ScenarioGenerator
     selection: Selection
     holdout_losses: Callable[[], np.ndarray]
     holdout_costs: Callable[[], np.ndarray] | None = None
+    scored_costs: np.ndarray | None = None
 
     def costs(self) -> np.ndarray:
         """Return the costs of decisions on held-out rows (m,)."""
@@ -82,6 +85,9 @@ class FitResult:
     during the fit: a DataFrame, or its columns and rows in JSON types. ``reach`` is the
     largest distance of a context in the history from their mean, as the root mean square
     of its standardized numbers. ``preprocessing`` makes these numbers from a table's columns.
+    ``pairs`` is the history, if it is kept, and ``holdout_costs`` (m,) are the costs of the
+    winner's decisions on rows that were held out while it was chosen. ``lineage`` has one
+    entry for the fit and one for every update, in JSON types.
     """
 
     generator: ScenarioGenerator
@@ -91,6 +97,9 @@ class FitResult:
     context_names: tuple[str, ...] | None = None
     reach: float = 0.0
     preprocessing: Preprocessing | None = None
+    pairs: History | None = None
+    holdout_costs: np.ndarray | None = None
+    lineage: tuple[dict[str, Any], ...] = ()
 
     @cached_property
     def log(self) -> pd.DataFrame:

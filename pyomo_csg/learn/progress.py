@@ -33,8 +33,9 @@ class TrainingLog:
 
     ``callback`` gets a copy of every entry, a dict with ``stage``, ``step`` and numbers.
     ``deadline`` is when the budget ends, by ``clock``, or None. ``is_over`` says whether a
-    stage was stopped because the time was up, and ``stopped_in`` which was the first. The
-    bar is open within the with statement.
+    stage was stopped because the time was up, ``stopped_in`` which was the first, and
+    ``stopped_after`` the seconds that it and all before it had. The bar is open within the with
+    statement.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class TrainingLog:
         self._callback = callback
         self.entries: list[dict[str, Any]] = []
         self.stopped_in: str | None = None
+        self.stopped_after: float | None = None
         self.start = clock()
         self.deadline = None if seconds is None else self.start + seconds
         self.bar = FitBar(progress, self.start, self.deadline)
@@ -91,7 +93,9 @@ class TrainingLog:
     def check_time(self, stage: str | None = None) -> None:
         """Raise a TimeUpError if the time budget is used up."""
         if self.deadline is not None and clock() > self.deadline:
-            self.stopped_in = self.stopped_in or stage or self._stage
+            if self.stopped_in is None:
+                self.stopped_in = stage or self._stage
+                self.stopped_after = self.deadline - self.start
             self.is_over = True
             raise TimeUpError
 

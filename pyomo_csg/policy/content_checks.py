@@ -11,6 +11,7 @@ import numpy as np
 from pyomo_csg.errors import shortlist
 from pyomo_csg.learn.generators.network_description import custom_parts
 from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
+from pyomo_csg.learn.lineage import LINEAGE, MAX_ENTRIES
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.storage import Arrays
 from pyomo_csg.validation import is_number, is_whole
@@ -50,6 +51,7 @@ def content_problem(content: Mapping[str, Any], arrays: Arrays) -> str:
         or _shape_problem(content["context_shape"], arrays)
         or _name_problem(content)
         or _history_problem(content["history"])
+        or _lineage_problem(content.get("lineage", []))
         or _number_problem(content, arrays)
     )
 
@@ -103,6 +105,18 @@ def _history_problem(history: Mapping[str, Any]) -> str:
             return "a row of its history holds more than numbers and text"
         if wrong := [name for name in _CURVES if not _is_plotted(name, columns, row)]:
             return f"a row of its history has no valid {shortlist(wrong)}"
+    return ""
+
+
+def _lineage_problem(lineage: Any) -> str:
+    if not isinstance(lineage, list) or len(lineage) > MAX_ENTRIES:
+        return f"its lineage is not a list of at most {MAX_ENTRIES} entries"
+    for entry in lineage:
+        is_valid = isinstance(entry, dict) and all(
+            isinstance(entry.get(name), kind) for name, kind in LINEAGE.items()
+        )
+        if not is_valid:
+            return "an entry of its lineage lacks a field"
     return ""
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
 
-import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError
@@ -20,7 +19,8 @@ from pyomo_csg.learn.config import (
 )
 from pyomo_csg.learn.fingerprints import fit_identity
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
-from pyomo_csg.learn.generators.scenario_generator import ScenarioGenerator
+from pyomo_csg.learn.generators.scenario_generator import largest_distance
+from pyomo_csg.learn.lineage import lineage_entry
 from pyomo_csg.learn.methods.plugins import read_method
 from pyomo_csg.learn.methods.specifications import (
     BuiltIn,
@@ -30,6 +30,7 @@ from pyomo_csg.learn.methods.specifications import (
 from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.learn.progress import Callback, TrainingLog
 from pyomo_csg.learn.selection.plan import Plan, make_plan, measure_programs
+from pyomo_csg.learn.selection.scoring import standard_error
 from pyomo_csg.learn.tables.history import History, read_history
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import reproducible_torch
@@ -203,8 +204,11 @@ def fit(
             _summarize(found, history, identity, log, seconds),
             log.table(),
             history.context_names,
-            _largest_distance(history, found.generator),
+            largest_distance(history.contexts, found.generator),
             history.preprocessing,
+            history,
+            found.scored_costs,
+            (lineage_entry("fit", history, history),),
         )
         return Policy(
             model,
@@ -330,12 +334,15 @@ def _summarize(
             if name not in ("settings", "versions")
         },
     }
+    if found.scored_costs is not None:
+        summary["cost_error"] = float(standard_error(found.scored_costs, ddof=1))
     if unsolved := sum(entry.get("missing", 0) for entry in log.entries):
         summary["unsolved"] = unsolved
     if log.stopped_in is not None:
         summary["cut_short"] = log.stopped_in
         note = (
-            f"Cut short: the {seconds:g} seconds were up in stage '{log.stopped_in}', and "
+            f"Cut short: {_time_used(log, seconds)} were up in stage "
+            f"'{log.stopped_in}', and "
             f"'{selection.chosen}' is the best so far. Allow more seconds; with the same "
             "checkpoint, finished stages are not repeated."
         )
@@ -343,8 +350,11 @@ def _summarize(
     return summary
 
 
-def _largest_distance(history: History, generator: ScenarioGenerator) -> float:
-    """Return the largest root mean square of a standardized context."""
-    squares = ((history.contexts - generator.center) / generator.spread) ** 2
-    axes = tuple(range(1, history.contexts.ndim))
-    return float(np.sqrt(squares.mean(axis=axes)).max())
+def _time_used(log: TrainingLog, seconds: float | None) -> str:
+    """Return in words which seconds were up where the fit was cut short."""
+    if seconds is None or log.stopped_after is None:
+        return "the seconds"
+    if log.stopped_after < seconds - 0.5:
+        # The rest is for the fit of the best candidate to all rows.
+        return f"the {log.stopped_after:.0f} of {seconds:g} seconds for comparing candidates"
+    return f"the {seconds:g} seconds"

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,6 +28,7 @@ from pyomo_csg.policy.content_checks import (
     domain_problems,
     name_problems,
 )
+from pyomo_csg.policy.kept_pairs import KeptPairs, pack_pairs, unpack_pairs
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.storage import (
@@ -59,15 +61,17 @@ _PACKAGE = "pyomo-csg"
 Networks: TypeAlias = "nn.Module | LocationScale | Mapping[str, nn.Module] | None"
 
 
-def save(path: str | os.PathLike[str], policy: Policy) -> None:
-    """Write a policy to a file, completely or not at all."""
+def save(path: str | os.PathLike[str], policy: Policy, history: bool = True) -> None:
+    """Write a policy to a file, completely or not at all; with its history if asked."""
     path = writable_path(path)
     try:
         description, arrays = policy.learned.generator.to_arrays()
     except DataError as error:
         raise DataError(f"'{path}' cannot be written", error.problems) from error
+    stored = pack_pairs(policy.learned, path) if history else {}
+    header = {**_describe(policy), "generator": description}
     with explain_write_errors(path):
-        _POLICY.write(path, {**_describe(policy), "generator": description}, arrays)
+        _POLICY.write(path, header, {**arrays, **stored})
 
 
 def load(
@@ -120,9 +124,13 @@ def load(
     """
     path = readable_path(path)
     content, arrays = _read(path)
+    try:
+        kept = unpack_pairs(content, arrays)
+    except CONTENT_ERRORS as error:
+        raise _POLICY.damage_error(path, f"{error}") from error
     two_stage = TwoStageModel(model)
     _check_model(path, two_stage, name_problems(content, two_stage))
-    learned = _rebuild(path, content, arrays, network)
+    learned = _rebuild(path, content, arrays, network, kept)
     try:
         policy = Policy(
             model,
@@ -167,6 +175,8 @@ def _describe(policy: Policy) -> dict[str, Any]:
         "history": _thin_log(learned.log),
         "reach": float(learned.reach),
         "preprocessing": learned.preprocessing and learned.preprocessing.summary(),
+        "lineage": list(learned.lineage),
+        "has_dates": learned.pairs is not None and learned.pairs.has_dates,
     }
 
 
@@ -195,7 +205,11 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
 
 
 def _rebuild(
-    path: Path, content: dict[str, Any], arrays: Arrays, network: Networks
+    path: Path,
+    content: dict[str, Any],
+    arrays: Arrays,
+    network: Networks,
+    kept: KeptPairs,
 ) -> FitResult:
     """Return the fit that a file describes."""
     try:
@@ -207,6 +221,13 @@ def _rebuild(
         preprocessing = None if encodings is None else Preprocessing.restore(encodings)
         if preprocessing is not None and [*preprocessing.names] != names:
             raise ValueError("its columns do not become its context_names")
+        pairs = kept.history
+        if pairs is not None:
+            pairs = replace(
+                pairs,
+                context_names=None if names is None else tuple(names),
+                preprocessing=preprocessing,
+            )
         return FitResult(
             generator,
             content["method"],
@@ -215,6 +236,9 @@ def _rebuild(
             None if names is None else tuple(names),
             float(content["reach"]),
             preprocessing,
+            pairs,
+            kept.costs,
+            tuple(content.get("lineage", ())),
         )
     except DataError as error:
         if str(path) in error.subject:

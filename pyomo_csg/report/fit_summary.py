@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyomo_csg.decisions.decider import LearnedDecider
+from pyomo_csg.decisions.verdict import Verdict
+from pyomo_csg.learn.lineage import describe_lineage
+from pyomo_csg.report.policy_verdict import fit_verdict, verdict_sentences
 
 _ERROR = "standard error of the difference"
 _NOT_IN_MMD = {  # settings that method='mmd' does not use
@@ -24,17 +27,34 @@ _NOT_IN_MMD = {  # settings that method='mmd' does not use
 }
 
 
-def fit_summary(policy: LearnedDecider) -> str:
-    """Return the text of :meth:`pyomo_csg.Policy.report`."""
+_TRAINED_ATOMS = ("trained atoms", "networks on atoms")
+_OF_TRAINING = {"batch", "bandwidth", "decay", "device", "draws", "kernel", "noise"}
+_OF_NETWORKS = {  # settings of networks, and of what trains them
+    *("hidden", "recurrent", "encoder", "head", "loss_epochs", "loss_rate"),
+    *("mmd_epochs", "mmd_rate", "task_epochs", "task_rate", "rounds", "buffer"),
+    *("starts", "units", "weights"),
+}
+
+
+def fit_summary(policy: LearnedDecider, verdict: Verdict | None = None) -> str:
+    """Return the text of :meth:`pyomo_csg.Policy.report`, the verdict first."""
     summary = policy.learned.summary
+    verdict = verdict or fit_verdict(policy)
     lines = [
         f"Policy for '{policy.two_stage.model.name}'",
+        *verdict_sentences(verdict),
         _line("method", policy.method),
         _line("scenarios", _scenario_count(policy)),
     ]
     if "pairs" in summary:
         lines.append(_line("learned from", f"{summary['pairs']} pairs"))
     lines += _column_lines(policy)
+    if "update" in summary:
+        update = summary["update"]
+        rows = f"{update['new_rows']} new rows"
+        adopted = "" if update["adopted"] else ", not adopted"
+        lines.append(_line("updated", f"{rows}{adopted}"))
+        lines.append(f"    {update['verdict']}")
     if "unsolved" in summary:
         lines.append(_line("not solved", f"{summary['unsolved']} programs"))
     lines += _loss_table("K", "K", summary.get("scenarios_tried", ()), policy.count)
@@ -46,6 +66,22 @@ def fit_summary(policy: LearnedDecider) -> str:
     if "seed" in summary:
         lines.append(_line("seed", summary["seed"]))
     return "\n".join([*lines, *map(str, summary.get("notes", ()))])
+
+
+def fit_facts(policy: LearnedDecider) -> list[tuple[str, str]]:
+    """Return the few facts that a notebook shows, by their names."""
+    summary = policy.learned.summary
+    facts = [
+        ("decides", f"{len(policy.two_stage.first_stage_variables)} numbers"),
+        ("scenarios", _scenario_count(policy)),
+        ("method", " ".join(map(str, (policy.method, summary.get("chosen", ""))))),
+    ]
+    if "pairs" in summary:
+        facts.append(("learned from", f"{summary['pairs']} rows"))
+    return [
+        *facts,
+        *(("made", line) for line in describe_lineage(policy.learned.lineage)),
+    ]
 
 
 def _column_lines(policy: LearnedDecider) -> list[str]:
@@ -136,6 +172,11 @@ def _setting_lines(policy: LearnedDecider) -> list[str]:
     unused = {"hidden" if len(policy.context_shape) > 1 else "recurrent"}
     if policy.method == "mmd":
         unused |= _NOT_IN_MMD
+    kind = getattr(policy.learned.generator, "kind", None)
+    if kind is not None:  # of a distribution: the winner has no network
+        unused |= _OF_NETWORKS
+        is_trained = policy.learned.summary.get("chosen") in _TRAINED_ATOMS
+        unused |= set() if is_trained else _OF_TRAINING
     return [
         _line(name, _format(value))
         for name, value in policy.learned.summary.get("settings", {}).items()

@@ -18,8 +18,11 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.decisions.decider import LearnedDecider
-from pyomo_csg.evaluation.comparison import compare, read_pairs
+from pyomo_csg.decisions.number_formats import with_error
+from pyomo_csg.decisions.verdict import POLICY, Verdict
+from pyomo_csg.evaluation.comparison import Comparison, compare, read_pairs
 from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.lineage import describe_lineage
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.report.fit_summary import fit_summary
 from pyomo_csg.report.policy_plots import (
@@ -27,29 +30,44 @@ from pyomo_csg.report.policy_plots import (
     example_contexts,
     training_curves,
 )
+from pyomo_csg.report.policy_verdict import fit_verdict, verdict_sentences
+from pyomo_csg.report.shapes import LIST, group_by_shape
 from pyomo_csg.storage import write_user_file
 
-_SCRIPTS = ("charts.js", "panels.js", "page.js")
-_MAX_NUMBERS, _MAX_VARIABLES = 12, 20  # shown of each kind
+_SCRIPTS = ("charts.js", "shapes.js", "panels.js", "page.js")
+_MAX_VARIABLES = 5000  # on the page, for each context; a note says if there are more
 _TIMED = 20  # decisions
 _CURVE_POINTS = 200
 _CLEAR_LEAD = 0.8  # probability; below it the candidates count as equal
-_POLICY = "this policy"
 
 
 def write_page(
     path: str | os.PathLike[str], policy: LearnedDecider, data: Any = None
-) -> None:
-    """Write the page of :meth:`pyomo_csg.Policy.report` to a file, whole or not at all."""
-    write_user_file(path, render_page(policy, data).encode())
+) -> Verdict | None:
+    """Write the page of :meth:`pyomo_csg.Policy.report` to a file; return its verdict.
+
+    The file is written completely or not at all.
+    """
+    comparison = _compare(policy, data)
+    write_user_file(path, render_page(policy, data, comparison).encode())
+    return None if comparison is None else comparison.verdict()
 
 
-def render_page(policy: LearnedDecider, data: Any = None) -> str:
+def _compare(policy: LearnedDecider, data: Any) -> Comparison | None:
+    return None if data is None else compare({POLICY: policy}, data)
+
+
+def render_page(
+    policy: LearnedDecider, data: Any = None, comparison: Comparison | None = None
+) -> str:
     """Return the page as HTML."""
-    content = json.dumps(page_content(policy, data), allow_nan=False)
+    comparison = comparison or _compare(policy, data)
+    found = page_content(policy, data, comparison)
+    content = json.dumps(found, allow_nan=False)
+    verdict = None if comparison is None else comparison.verdict()
     return Template(_read_asset("page.html")).substitute(
         name=html.escape(policy.two_stage.model.name),
-        words=html.escape(fit_summary(policy)),
+        words=html.escape(fit_summary(policy, verdict)),
         stages=html.escape(str(policy.two_stage)),
         style=_read_asset("page.css"),
         script="\n".join(map(_read_asset, _SCRIPTS)),
@@ -61,19 +79,24 @@ def _read_asset(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 
-def page_content(policy: LearnedDecider, data: Any = None) -> dict[str, Any]:
+def page_content(
+    policy: LearnedDecider, data: Any = None, comparison: Comparison | None = None
+) -> dict[str, Any]:
     """Return the data and texts that the page's script shows, in JSON's types."""
     with _each_warning_once(policy):
         pairs = None if data is None else read_pairs(policy, data)
         examples = example_contexts(policy, pairs)
-        # Costs come first: their one warning covers all pairs.
-        costs = None if data is None else _costs(policy, data)
+        comparison = comparison or _compare(policy, data)
+        verdict = fit_verdict(policy) if comparison is None else comparison.verdict()
+        costs = None if comparison is None else _costs(comparison)
         summary = policy.learned.summary
         return _to_json(
             {
                 "model": policy.two_stage.model.name,
                 "sense": str(policy.two_stage.sense),
                 "lead": _lead(policy),
+                "verdict": verdict_sentences(verdict),
+                "beats": verdict is not None and verdict.beats,
                 "facts": _facts(policy),
                 "selection": {
                     "chosen": summary.get("chosen"),
@@ -127,21 +150,25 @@ def _decisions(
         for x, row in zip(contexts, known, strict=True)
     ]
     vectors = np.stack([decision.vector for decision in decisions])
-    variables = _largest_variables(vectors)
+    shown = _shown_variables(vectors)
+    names = [decisions[0].names[v] for v in shown]
     numbers = [p.name for p in policy.two_stage.uncertain_params]
+    variables = [policy.two_stage.first_stage_variables[v] for v in shown]
     return {
-        "numbers": numbers[:_MAX_NUMBERS],
-        "allNumbers": len(numbers),
+        "numbers": numbers,
+        "numberGroups": group_by_shape(numbers),
         "ranges": _ranges(scenarios, examples),
-        "variables": [decisions[0].names[v] for v in variables],
+        "variables": names,
+        "variableGroups": _groups_by_interest(names, vectors[:, shown]),
         "allVariables": vectors.shape[1],
+        "binary": [one.is_binary() for one in variables],
         "contexts": [
             {
                 "name": one.name,
-                "scenarios": scenarios[i][:, :_MAX_NUMBERS],
+                "scenarios": scenarios[i],
                 "weights": weights[i],
-                "near": None if one.near is None else one.near[:, :_MAX_NUMBERS],
-                "decision": vectors[i][variables],
+                "near": one.near,
+                "decision": vectors[i][shown],
                 "value": decisions[i].value,
             }
             for i, one in enumerate(examples)
@@ -152,10 +179,24 @@ def _decisions(
     }
 
 
-def _largest_variables(vectors: np.ndarray) -> np.ndarray:
-    """Return the columns with the largest values, in the model's order."""
-    sizes = np.abs(np.nan_to_num(vectors)).max(axis=0)
-    return np.sort(np.argsort(-sizes, kind="stable")[:_MAX_VARIABLES])
+def _shown_variables(vectors: np.ndarray) -> np.ndarray:
+    """Return the variables to show: all, or of very many those that differ the most."""
+    count = vectors.shape[1]
+    if count <= _MAX_VARIABLES:
+        return np.arange(count)
+    apart = np.ptp(np.nan_to_num(vectors), axis=0)
+    return np.sort(np.argsort(-apart, kind="stable")[:_MAX_VARIABLES])
+
+
+def _groups_by_interest(names: list[str], vectors: np.ndarray) -> list[dict[str, Any]]:
+    """Return the variables by shape; those that differ between contexts come first."""
+    differs = np.ptp(np.nan_to_num(vectors), axis=0) > 0
+    groups = group_by_shape(names)
+    for group in groups:
+        group["differs"] = bool(differs[group["members"]].any())
+        if group["shape"] == LIST:
+            group["members"].sort(key=lambda v: not differs[v])
+    return sorted(groups, key=lambda group: not group["differs"])
 
 
 def _ranges(
@@ -164,7 +205,6 @@ def _ranges(
     """Return the range of each number over all examples, so that axes do not move."""
     near = [one.near for one in examples if one.near is not None]
     points = np.concatenate([*scenarios, *near])
-    points = points[:, :_MAX_NUMBERS]
     low, high = points.min(axis=0).tolist(), points.max(axis=0).tolist()
     return list(zip(low, high, strict=True))
 
@@ -214,6 +254,7 @@ def _facts(policy: LearnedDecider) -> list[tuple[str, str]]:
         facts.insert(5, ("steps × numbers of a context", sizes))
     if "pairs" in summary:
         facts.append(("learned from", _count(summary["pairs"], "pair")))
+    facts += [("made", line) for line in describe_lineage(policy.learned.lineage)]
     return facts
 
 
@@ -243,16 +284,29 @@ def _verdict(summary: dict[str, Any]) -> str:
     return text
 
 
-def _costs(policy: LearnedDecider, data: Any) -> dict[str, Any]:
-    """Return the costs on the pairs, as curves and as a table."""
-    compared = compare({_POLICY: policy}, data)
-    costs = compared.costs.fillna(compared.costs.max(axis=None))
+def _costs(compared: Comparison) -> dict[str, Any]:
+    """Return the costs, or the profits, on the pairs, as curves and as a table."""
+    sign = -1.0 if compared.maximized else 1.0
+    costs = sign * compared.costs.fillna(compared.costs.max(axis=None)) + 0.0
     shares = np.linspace(0, 1, min(len(costs), _CURVE_POINTS))
+    table = compared.table()
+    table[["mean", "difference"]] *= sign
     return {
         "pairs": len(costs),
+        "word": "profit" if compared.maximized else "cost",
         "shares": shares,
         "curves": {name: np.quantile(costs[name], shares) for name in costs},
-        "table": compared.table().rename_axis("name").reset_index().to_dict("records"),
+        "table": [
+            {
+                "name": row.Index,
+                "mean": row.mean,
+                "unsolved": row.unsolved,
+                "first_better": row.first_better,
+                "own": with_error(row.mean, row.standard_error),
+                "apart": with_error(row.difference, row.difference_error),
+            }
+            for row in table.itertuples()
+        ],
     }
 
 
@@ -310,10 +364,10 @@ def _missing_parts(policy: LearnedDecider, pairs: History | None) -> list[str]:
     notes = []
     if pairs is None:
         notes.append(
-            "No pairs were given, and a policy stores none. With policy.report(path, "
-            "data=pairs) this page also shows contexts of those pairs, the outcomes "
-            "after similar contexts, and costs beside the expected-value and the "
-            "context-free decision. Give pairs that the policy was not fitted to."
+            "No held-out rows were given. With policy.report(path, data=rows) this page "
+            "also shows contexts of those rows, the outcomes after similar contexts, and "
+            "costs beside those of simple alternatives. Give rows that the policy was not "
+            "fitted to."
         )
     predictions = policy.learned.summary.get("loss_net", {}).get("true")
     if policy.method in ("static", "dynamic") and not predictions:

@@ -16,6 +16,7 @@ from pyomo_csg.errors import DataError
 from pyomo_csg.evaluation.comparison import read_pairs
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.plotting import axes_or_new
+from pyomo_csg.report.shapes import PROFILE, group_by_shape
 
 _EXAMPLES = 6
 _MIN_NEIGHBORS, _MAX_NEIGHBORS = 10, 60  # in between, a tenth of the pairs
@@ -88,6 +89,12 @@ def plot_scenarios(
     names = [p.name for p in policy.two_stage.uncertain_params]
     scenarios, weights = policy.scenarios(contexts[0]), policy.weights(contexts[0])
     ax = axes_or_new(ax)
+    first, *others = group_by_shape(names)
+    if first["shape"] == PROFILE and not others:
+        near = None
+        if data is not None:
+            near = nearby_outcomes(policy, contexts[0], read_pairs(policy, data))
+        return _plot_profile(ax, first, scenarios, near)
     places = np.arange(len(names))
     if data is not None:
         near = nearby_outcomes(policy, contexts[0], read_pairs(policy, data))
@@ -106,6 +113,25 @@ def plot_scenarios(
     )
     ax.set(yticks=places, yticklabels=names, ylim=(len(names) - 0.5, -0.5))
     ax.set_xlabel("value")
+    ax.legend()
+    return ax
+
+
+def _plot_profile(
+    ax: Any, group: dict[str, Any], scenarios: np.ndarray, near: np.ndarray | None
+) -> Any:
+    """Plot scenarios over an ordered index, on the fan of nearby outcomes."""
+    index = np.array(group["columns"], dtype=float)
+    if near is not None:
+        for low, high in ((0.0, 1.0), (0.1, 0.9)):
+            ends = np.quantile(near[:, group["members"]], [low, high], axis=0)
+            words = f"{high - low:.0%} of the outcomes after {len(near)} near contexts"
+            ax.fill_between(index, *ends, color="0.6", alpha=0.3, lw=0, label=words)
+    lines = ax.plot(
+        index, scenarios[:, group["members"]].T, color="tab:blue", alpha=0.7
+    )
+    lines[0].set_label(f"{len(scenarios)} scenarios")
+    ax.set(xlabel="index", ylabel=group["name"])
     ax.legend()
     return ax
 

@@ -84,7 +84,10 @@ class HighsEngine:
         solver = self._solvers.solver(task.weights.shape[1])
         solved = solver.solve_many(blocks, task.weights, task.keys, certify=False)
         result = SolveResult(
-            solved.decisions, solved.values, solved.bounds, troubles=solved.troubles
+            solved.decisions + 0.0,  # zero has no sign
+            solved.values,
+            solved.bounds,
+            troubles=solved.troubles,
         )
         if task.gradient:
             self._derivatives.add_value_gradients(result, task, blocks)

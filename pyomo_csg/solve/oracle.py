@@ -25,6 +25,7 @@ from pyomo_csg.solve.arguments import (
 from pyomo_csg.solve.batch import Batch, Recipe
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.compile.compiler import compile_model
+from pyomo_csg.solve.conflicts import ExplainedProgram
 from pyomo_csg.solve.engine import (
     CostTask,
     DecisionTask,
@@ -119,6 +120,9 @@ class Oracle:
         recipe = self._recipe(solver, options)
         self._batch = Batch(recipe, executor, workers)
         self._last = threading.local()
+
+    def __repr__(self) -> str:
+        return f"<Oracle for '{self.two_stage.model.name}', by '{self._settings[0]}'>"
 
     def __reduce__(self) -> Any:
         solver, _, workers, options = self._settings
@@ -507,7 +511,12 @@ class Oracle:
     ) -> tuple[SolveError, ...]:
         """Return the failures of a result; raise the first if ``on_error='raise'``."""
         failures = tuple(
-            SolveError(i, trouble.status, trouble.detail, partial(program, i))
+            SolveError(
+                i,
+                trouble.status,
+                trouble.detail,
+                ExplainedProgram(partial(program, i)),
+            )
             for i, trouble in sorted(result.troubles.items())
         )
         self._last.failures = failures

@@ -12,6 +12,7 @@ from pyomo.core.base.block import BlockData
 from pyomo.core.base.component import ComponentData
 
 from pyomo_csg.errors import ModelError
+from pyomo_csg.notebook import card
 from pyomo_csg.stages import model_checks
 from pyomo_csg.stages.annotation import (
     FIRST_STAGE,
@@ -244,7 +245,15 @@ class TwoStageModel:
         return summarize(self)
 
     def __repr__(self) -> str:
-        return f"<TwoStageModel '{self.model.name}'>"
+        return (
+            f"<TwoStageModel of '{self.model.name}': {len(self.first_stage_variables)} "
+            f"first-stage and {len(self.recourse_variables)} recourse variables, "
+            f"{len(self.uncertain_params)} uncertain numbers>"
+        )
+
+    def _repr_html_(self) -> str:
+        title, *lines = summarize(self).splitlines()
+        return card(title, text="\n".join(lines))
 
     def _bounded(self, stage: str) -> list[Any]:
         return list(

@@ -12,8 +12,7 @@ import numpy as np
 
 import pyomo_csg as csg
 from models import cep1, mnv, newsvendor
-from pyomo_csg.baselines.standard_baselines import certificate_baselines
-from pyomo_csg.evaluation.comparison import policy_costs
+from pyomo_csg.evaluation.comparison import default_baselines, policy_costs
 from pyomo_csg.guarantees import mean_interval
 from pyomo_csg.learn.tables.history import History
 
@@ -34,7 +33,7 @@ def population(name):
     costs = policy_costs(policy, pairs)
     known = policy.oracle.solve(pairs.outcomes[:, None], progress=False).value
     gaps = costs - int(policy.two_stage.sense) * known
-    baselines = certificate_baselines(policy, History(*history)).values()
+    baselines = default_baselines(policy, History(*history)).values()
     return np.stack([costs, gaps, *(policy_costs(r, pairs) - costs for r in baselines)])
 
 

@@ -2,6 +2,8 @@
 
 import inspect
 import io
+import json
+import re
 import shutil
 
 import numpy as np
@@ -170,18 +172,34 @@ def test_evaluate_compares_on_pairs(folder, policy, capsys):
 
     pairs, history = pd.read_csv("heldout.csv"), pd.read_csv("history.csv")
     expected = compare({"policy.csg": policy}, pairs, history)
-    pd.testing.assert_frame_equal(pd.read_csv("costs.csv"), expected.costs)
+    pd.testing.assert_frame_equal(pd.read_csv("costs.csv"), -expected.costs)
     output = capsys.readouterr()
     assert output.err == "Written to 'costs.csv'\n"
+    errors = expected.table()["standard_error"]
     for name, mean in expected.costs.mean().items():
-        assert f"{mean:.6g}" in output.out and name in output.out
+        shown = re.search(
+            rf"^{re.escape(name)} +(\S+) +(\S+)", output.out, re.MULTILINE
+        )
+        assert float(shown[1]) == pytest.approx(-mean, abs=errors[name] / 15)
+        assert float(shown[2]) == pytest.approx(errors[name], rel=0.05)
+    assert output.out.startswith("On 25 held-out rows policy.csg earns ")
+
+
+def test_evaluate_and_the_report_give_one_verdict(folder, policy, capsys):
+    pairs = pd.read_csv("heldout.csv")
+    assert main(["evaluate", "policy.csg", "heldout.csv"]) == 0
+    said = capsys.readouterr().out.splitlines()[0].replace("policy.csg", "this policy")
+    assert main(["report", "policy.csg", "heldout.csv"]) == 0
+    assert said == str(policy.verdict(pairs))
+    for sentence in policy.verdict(pairs).sentences:
+        assert json.dumps(sentence) in (folder / "policy.html").read_text()
 
 
 def test_several_policies_are_compared_at_once(folder, capsys):
     (folder / "other.csg").write_bytes((folder / "policy.csg").read_bytes())
     assert main(["evaluate", "policy.csg", "other.csg", "heldout.csv"]) == 0
 
-    other = capsys.readouterr().out.splitlines()[6].split()
+    other = capsys.readouterr().out.splitlines()[7].split()
     assert other[0] == "other.csg" and other[3:] == ["0", "0", "50%"]
 
 
@@ -294,15 +312,17 @@ def test_tables_may_follow_options(folder, capsys):
     assert main(["evaluate", *made, "policy.csg", "--quiet", "heldout.csv"]) == 0
 
 
-def test_evaluate_says_that_profits_are_negative_costs(folder, capsys):
-    words = "the model is maximized; costs are negative profits"
+def test_evaluate_shows_profits_as_profits(folder, capsys):
+    words = "25 rows; profits (higher is better) with standard errors"
     assert main(["evaluate", "policy.csg", "heldout.csv"]) == 0
-    assert words in capsys.readouterr().out.splitlines()
+    profits = capsys.readouterr().out
+    assert words in profits.splitlines() and "mean profit" in profits
 
     model = (folder / "model.py").read_text().replace("pyo.maximize", "pyo.minimize")
     (folder / "model.py").write_text(model)
     assert main(["evaluate", "policy.csg", "heldout.csv"]) == 0
-    assert words not in capsys.readouterr().out
+    costs = capsys.readouterr().out
+    assert words not in costs and "mean cost" in costs and " costs " in costs
 
 
 def test_the_demo_runs_every_command(folder, capsys, monkeypatch):
@@ -377,3 +397,30 @@ def test_a_range_for_a_known_param_without_a_column(folder, capsys):
     with pytest.raises(SystemExit):
         main(["fit", *fitted, "--known", "stock=many", "--out", "k.csg"])
     assert "NAME=LOW:HIGH" in capsys.readouterr().err
+
+
+def test_update_learns_from_new_rows(folder, policy, capsys):
+    assert main(["update", "policy.csg", "heldout.csv", "--out", "newer.csg"]) == 0
+    output = capsys.readouterr().out
+    newer = csg.load("newer.csg", load_model("model.py"))
+    assert len(newer.learned.pairs) == len(policy.learned.pairs) + 25
+    assert str(newer.compare(policy)) in output and "Written to 'newer.csg'" in output
+    same = ["update", "policy.csg", "heldout.csv", "--out", "policy.csg"]
+    assert main([*same, "--window", "30"]) == 0
+    assert len(csg.load("policy.csg", load_model("model.py")).learned.pairs) == 30
+
+
+def test_monitor_exits_with_3_on_drift_if_asked(folder, capsys):
+    rows = pd.read_csv("heldout.csv")
+    moved = rows.assign(temperature=rows["temperature"] + 100)
+    moved.to_csv("moved.csv", index=False)
+    assert main(["monitor", "policy.csg", "heldout.csv", "--fail-on", "drift"]) == 0
+    assert "No drift on 25 rows." in capsys.readouterr().out
+    assert main(["monitor", "policy.csg", "moved.csv"]) == 0
+    files = ["--out", "drift.html", "--json", "drift.json"]
+    assert (
+        main(["monitor", "policy.csg", "moved.csv", *files, "--fail-on", "drift"]) == 3
+    )
+    assert "'temperature' is outside the history on 100%" in capsys.readouterr().out
+    assert json.loads((folder / "drift.json").read_text())["drift"] is True
+    assert "outside the history" in (folder / "drift.html").read_text()

@@ -6,6 +6,7 @@ import pytest
 
 import pyomo_csg as csg
 from models import cep1, newsvendor
+from pyomo_csg.baselines.standard_baselines import CONTEXT_FREE, FORECAST
 from pyomo_csg.evaluation.comparison import Comparison, compare
 from pyomo_csg.policy.policy import Policy
 from tests.quick import shorten
@@ -40,7 +41,7 @@ def test_costs_are_the_newsvendors(policy):
     assert costs["mine"].to_numpy() == pytest.approx(cost(orders, demands[:, 0]))
     level = (PRICE - 1) / (PRICE - SALVAGE)
     best = np.quantile(history[1], level, method="inverted_cdf")
-    assert costs["context-free"].to_numpy() == pytest.approx(cost(best, demands[:, 0]))
+    assert costs[CONTEXT_FREE].to_numpy() == pytest.approx(cost(best, demands[:, 0]))
 
 
 def test_the_expected_value_follows_what_the_context_tells():
@@ -55,7 +56,7 @@ def test_the_expected_value_follows_what_the_context_tells():
 
     perfect = cost(demands, demands).mean()
     followed, ignored = (
-        table.loc[name, "mean"] - perfect for name in ("expected value", "context-free")
+        table.loc[name, "mean"] - perfect for name in (FORECAST, CONTEXT_FREE)
     )
     assert 0 <= followed < 0.1 * ignored
 
@@ -68,7 +69,7 @@ def test_without_a_history_no_decision_is_evaluated_on_a_pair_it_was_fitted_to(p
     costs = compare({"mine": policy}, (contexts, demands)).costs
 
     # Whoever did not see the 20 forecasts 12 for it.
-    assert costs["expected value"][3] == pytest.approx(cost(12.0, 20.0))
+    assert costs[FORECAST][3] == pytest.approx(cost(12.0, 20.0))
 
 
 def test_differences_are_paired():

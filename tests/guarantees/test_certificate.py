@@ -1,5 +1,7 @@
 """Certificates: numbers by hand, text, and coverage."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pyomo.environ as pyo
@@ -8,9 +10,8 @@ from scipy import stats
 
 import pyomo_csg as csg
 from models import newsvendor
-from pyomo_csg.baselines.standard_baselines import certificate_baselines
 from pyomo_csg.decisions.decider import Decider
-from pyomo_csg.evaluation.comparison import policy_costs
+from pyomo_csg.evaluation.comparison import default_baselines, policy_costs
 from pyomo_csg.guarantees import mean_interval
 from pyomo_csg.learn.tables.history import History
 from tests.quick import fit, maximized
@@ -97,9 +98,18 @@ def test_default_baselines_learn_from_the_given_history(policy, held_out, histor
 
 
 def test_without_a_history_baselines_learn_from_half_of_the_pairs(policy, held_out):
-    found = policy.certify(held_out, gaps=False)
+    forgetful = csg.Policy(newsvendor.build(), replace(policy.learned, pairs=None))
+    found = forgetful.certify(held_out, gaps=False)
     assert {one.count for one in found.advantages.values()} == {60}
     assert found.cost.count == 120
+
+
+def test_baselines_learn_from_the_policys_own_history(policy, history, held_out):
+    kept = policy.certify(held_out, gaps=False)
+    passed = policy.certify(held_out, history=history, gaps=False)
+    assert {one.count for one in kept.advantages.values()} == {120}
+    assert kept.verdict == passed.verdict
+    assert kept.advantages == passed.advantages
 
 
 def test_a_range_gives_bounds_for_any_distribution(policy, held_out):
@@ -188,7 +198,7 @@ def test_infinite_costs_give_no_certificate(history):
 def test_joint_coverage_is_at_least_nominal(policy, history, by_hand):
     """On bootstrap samples of many pairs, whose means are known."""
     contexts, demands = newsvendor.sample(1000, seed=5)
-    everyone = [policy, *certificate_baselines(policy, History(*history)).values()]
+    everyone = [policy, *default_baselines(policy, History(*history)).values()]
     orders = [one.decide(contexts)["order"].to_numpy() for one in everyone]
     ours, *theirs = (by_hand(order, demands[:, 0]) for order in orders)
     gaps = ours - by_hand(demands[:, 0], demands[:, 0])

@@ -1,10 +1,14 @@
 """The page in a browser: it loads, its charts are drawn, its picker works."""
 
+import io
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from models import newsvendor
-from tests.quick import fit
+from models import facility_location, newsvendor, unit_commitment
+from tests.quick import fit, shorten
 from tests.report.conftest import days
 
 
@@ -41,6 +45,12 @@ def hidden(browser, selector):
     return not browser.find_element("css selector", selector).is_displayed()
 
 
+def details(browser):
+    """Open the second tab, and return the browser."""
+    browser.find_element("id", "tab-details").click()
+    return browser
+
+
 def places(browser):
     """Return where scenarios are drawn."""
     found = browser.find_elements("css selector", "#scenarios circle.scenario")
@@ -55,13 +65,14 @@ def test_every_chart_shows_its_data(opened, auto, held_out):
     assert count(page, "#scenarios circle.near") == 10
     assert count(page, "#candidates circle.dot") == len(summary["candidates"])
     assert count(page, "#cdf path.curve") == 3
+    assert count(page, "#cost-table tbody tr") == 3
+    details(page)
     assert count(page, "#curves svg") == count(page, "#curves path.ours")
     stages = [e.text for e in page.find_elements("css selector", "#curves h3")]
     assert stages == auto.history["stage"].unique().tolist()
     assert f"“{summary['chosen']}” won" in text(page, "#contest-words")
     assert f"{summary['confidence']:.0%}" in text(page, "#contest-words")
     assert "method='auto'" in text(page, "#call")
-    assert count(page, "#cost-table tbody tr") == 3
     assert hidden(page, "#loss-net") and count(page, ".note") == 0
 
 
@@ -118,6 +129,7 @@ def test_a_larger_weight_is_a_larger_mark(opened, static):
 def test_loss_net_predictions_are_plotted_against_true_losses(opened, static):
     page = opened(static)
 
+    details(page)
     found = static.learned.summary["loss_net"]
     assert count(page, "#scatter circle") == len(found["true"]) == 8
     correlation = np.corrcoef(found["predicted"], found["true"])[0, 1]
@@ -158,7 +170,111 @@ def test_the_page_loads_nothing_and_escapes_names(opened):
     page = opened(policy, history)
 
     assert evil in text(page, "h1 em")
-    assert evil in text(page, "#facts")
+    assert evil in text(details(page), "#facts")
     assert count(page, "img") == 0
     entries = "return performance.getEntriesByType('resource').length"
     assert page.execute_script(entries) == 0
+
+
+@pytest.fixture(scope="module")
+def units():
+    """Return a policy for a small unit commitment, and held-out days by name."""
+    model = unit_commitment.build(("gas", "turbine"), 6)
+    contexts, loads = unit_commitment.sample(40, 1)
+    loads = loads[:, :6] / 3
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch.setattr)
+        policy = fit((contexts[:30], loads[:30]), model, scenarios=2, method="mmd")
+    return policy, (contexts[30:], loads[30:])
+
+
+def test_the_verdict_is_at_the_top(opened, mmd, held_out):
+    page = opened(mmd, held_out)
+    said = text(page, "#verdict").split("\n")
+    expected = [s.replace("+-", "±") for s in mmd.verdict(held_out).sentences]
+    assert said == expected
+    top = page.find_element("id", "verdict").rect["y"]
+    assert top < page.find_element("id", "decisions").rect["y"]
+    doubt = "doubt" in page.find_element("id", "verdict").get_attribute("class")
+    assert doubt == (not mmd.verdict(held_out).beats)
+
+
+def test_hours_are_a_profile_and_units_by_hours_a_map(opened, units):
+    policy, rows = units
+    page = opened(policy, rows)
+    assert count(page, "#scenarios path.scenario-line") == 2
+    assert count(page, "#scenarios polygon.fan") == 2
+    heads = [e.text for e in page.find_elements("css selector", "#decision h4")]
+    assert [head.split(" ")[0] for head in heads] == ["unit.on", "unit.started"]
+    maps = page.find_elements("css selector", "#decision table.heat")
+    shown = maps[0].find_elements("css selector", "td")
+    names = [v.name for v in policy.two_stage.first_stage_variables]
+    labels = [cell.get_attribute("title").split(": ")[0] for cell in shown]
+    assert labels == [
+        f"unit.on[{u}, {t}]" for u in ("gas", "turbine") for t in range(1, 7)
+    ]
+    number = page.execute_script("return document.all.context.selectedIndex")
+    content = page.execute_script(
+        "return JSON.parse(document.getElementById('content').textContent)"
+    )
+    decision = dict(zip(names, content["contexts"][number]["decision"], strict=True))
+    for cell in shown:
+        unit, hour = re.findall(r"\[(.*), (.*)\]", cell.get_attribute("title"))[0]
+        share = float(re.search(r"[\d.]+", cell.get_attribute("style"))[0])
+        assert share == decision[f"unit[{unit}].on[{hour}]"]
+
+
+def test_no_number_is_left_out_and_tables_can_be_searched_and_sorted(opened, units):
+    policy, rows = units
+    page = opened(policy, rows)
+    page.find_element("css selector", "#every summary").click()
+    every = len(policy.two_stage.first_stage_variables)
+    assert count(page, "#all-numbers tbody tr") == every == 24
+    search = page.find_element("css selector", "#all-numbers input")
+    search.send_keys("gas].on")
+    assert count(page, "#all-numbers tbody tr") == 6
+    assert "6 of 24" in text(page, "#all-numbers .kicker")
+    search.clear()
+    search.send_keys("[3]")
+    page.find_elements("css selector", "#all-numbers .sort")[0].click()
+    names = [
+        e.text
+        for e in page.find_elements("css selector", "#all-numbers td:first-child")
+    ]
+    assert names == sorted(names) and len(names) == 4
+    csv = page.execute_script(
+        "return new Promise((done) => { URL.createObjectURL = (blob) => { "
+        "blob.text().then(done); return ''; }; document.all.save.click(); })"
+    )
+    table = pd.read_csv(io.StringIO(csv), index_col="variable")
+    assert len(table) == every and np.isin(table.to_numpy(), [0, 1]).all()
+
+
+def test_sites_that_are_open_everywhere_do_not_look_half_open(opened):
+    contexts, demands = facility_location.sample(30, 1)
+    model = facility_location.build(3, 4)
+    policy = fit((contexts, demands[:, :4]), model, method="mmd")
+    page = opened(policy, (contexts[:8], demands[:8, :4]))
+    for row in page.find_elements("css selector", "#decision .list tr"):
+        name, mark, value = row.find_elements("css selector", "td")
+        circles = mark.find_elements("css selector", "circle")
+        if name.text.startswith("open"):
+            place = float(circles[0].get_attribute("cx"))
+            assert place == {"0": 8, "1": 112}[value.text]
+        else:
+            assert circles or mark.text == "same in all"
+
+
+@pytest.mark.parametrize("width", [360, 1100])
+def test_wide_pictures_fit_phones(opened, units, width):
+    page = opened(*units, width=width)
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_print_shows_both_tabs(opened, mmd, held_out):
+    page = opened(mmd, held_out)
+    assert hidden(page, "#call")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    shown = not hidden(page, "#call"), hidden(page, "#save")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert shown == (True, True)

@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 
 import pyomo_csg as csg
-from models import newsvendor
+from models import newsvendor, unit_commitment
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.report.policy_plots import training_curves
+from tests.quick import fit
 from tests.test_policy import papers
 
 matplotlib.use("Agg")
@@ -43,6 +44,17 @@ def test_scenarios_of_many_numbers_are_linked_and_sized_by_weight(static):
     assert lines == pytest.approx(static.scenarios(x))
     sizes = ax.collections[0].get_sizes().reshape(4, 3)
     assert sizes[:, 0] / sizes[:, 0].sum() == pytest.approx(static.weights(x))
+
+
+def test_an_ordered_index_is_drawn_as_a_profile():
+    contexts, loads = unit_commitment.sample(30, 1)
+    model = unit_commitment.build(("gas",), 6)
+    policy = fit((contexts, loads[:, :6]), model, scenarios=2, method="mmd")
+    ax = policy.plot_scenarios(contexts[0], (contexts, loads[:, :6]))
+    drawn = np.stack([line.get_ydata() for line in ax.lines])
+    assert drawn == pytest.approx(policy.scenarios(contexts[0]))
+    assert ax.lines[0].get_xdata().tolist() == [1, 2, 3, 4, 5, 6]
+    assert len(ax.collections) == 2 and ax.get_ylabel() == "demand"
 
 
 def test_one_context_is_drawn_at_a_time(mmd, held_out):

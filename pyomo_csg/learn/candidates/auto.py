@@ -121,6 +121,7 @@ def _result(
         winner.fits[fold].generator(task),
         selection,
         lambda: board.costs(winner.name),
+        scored_costs=board.observed_costs(winner.name),
     )
 
 

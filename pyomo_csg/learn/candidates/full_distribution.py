@@ -52,7 +52,10 @@ def learn_full(task: Task, seconds: float) -> MethodResult:
         board.keep(candidates[-1])
     winner, selection = board.select()
     return MethodResult(
-        winner.fits[-1].generator(task), selection, lambda: board.costs(winner.name)
+        winner.fits[-1].generator(task),
+        selection,
+        lambda: board.costs(winner.name),
+        scored_costs=board.observed_costs(winner.name),
     )
 
 

@@ -197,6 +197,7 @@ class _MethodFit:
             final.generator(task),
             selection,
             lambda: losses[best] if losses else observed_costs(task, first, held),
+            scored_costs=losses[best] if losses else None,
         )
 
     def mmd_result(self, mmd: Candidate) -> MethodResult:

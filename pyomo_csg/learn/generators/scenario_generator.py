@@ -58,6 +58,13 @@ class ScenarioGenerator(Protocol):
         """
 
 
+def largest_distance(contexts: np.ndarray, generator: ScenarioGenerator) -> float:
+    """Return the largest root mean square of a standardized context."""
+    squares = ((contexts - generator.center) / generator.spread) ** 2
+    axes = tuple(range(1, contexts.ndim))
+    return float(np.sqrt(squares.mean(axis=axes)).max())
+
+
 def check_generator(generator: ScenarioGenerator, two_stage: TwoStageModel) -> None:
     """Raise a DataError unless a generator fits a model."""
     numbers = len(two_stage.uncertain_params)

@@ -277,6 +277,9 @@ class LocationScale:
             for part in (location, scale)
         )
 
+    def __repr__(self) -> str:
+        return f"LocationScale({self.location!r}, {self.scale!r})"
+
 
 class FunctionModule(nn.Module):
     """A function of arrays as a module."""
@@ -284,6 +287,10 @@ class FunctionModule(nn.Module):
     def __init__(self, function: Any):
         super().__init__()
         self._function = function
+
+    def extra_repr(self) -> str:
+        """Return the function's name."""
+        return getattr(self._function, "__name__", repr(self._function))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the function's values for contexts (n, ...)."""

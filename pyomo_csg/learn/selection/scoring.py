@@ -249,6 +249,11 @@ class Scoreboard:
         apart = paired_difference(costs[1], costs[0])
         return bool(apart.mean <= _CLEARLY * apart.standard_error)
 
+    def observed_costs(self, name: str) -> np.ndarray | None:
+        """Return a candidate's costs on the observed outcomes of rows; None if not scored by them."""
+        scored = any(one.name == name for one in self.candidates)
+        return self.costs(name) if scored and self.samplers is None else None
+
     def _evaluate(self, candidate: Candidate, stage: str) -> np.ndarray:
         costs = []
         with self._task.log.stage(stage, len(self._rows)) as bar:

@@ -99,6 +99,7 @@ def read_history(
     preprocess: Preprocessing | str | None = "auto",
     known: Any = None,
     seed: int = 0,
+    least: int = _MIN_ROWS,
 ) -> History:
     """Return data as a History, or raise one DataError that lists every problem.
 
@@ -107,8 +108,9 @@ def read_history(
     context columns of a DataFrame; the default is all columns that are not outcomes.
     ``preprocess`` says how these become numbers: ``'auto'`` learns it from them, and None
     refuses other cells than numbers. ``known`` holds known numbers that the data has no
-    columns for: see :mod:`~pyomo_csg.learn.tables.known_columns`. Messages count rows
-    without a label and columns without a name from 0.
+    columns for: see :mod:`~pyomo_csg.learn.tables.known_columns`. ``least`` is the number
+    of rows that are required. Messages count rows without a label and columns without a
+    name from 0.
     """
     problems = Problems(f"The data does not fit '{two_stage.model.name}'")
     names = [param.name for param in two_stage.uncertain_params]
@@ -144,7 +146,7 @@ def read_history(
         _check_domains(two_stage.uncertain_params, outcomes)
         problems.add_for(outcomes.role, *outcomes.problems)
     if contexts is not None and outcomes is not None:
-        _check_rows(contexts, outcomes, problems)
+        _check_rows(contexts, outcomes, problems, least)
     problems.raise_any()
     known = problems.check(
         "known", read_known, two_stage, data, known, len(outcomes or ())
@@ -306,7 +308,9 @@ def _check_domains(params: list[Any], outcomes: Columns) -> None:
     outcomes.add_problems(problems)
 
 
-def _check_rows(contexts: Columns, outcomes: Columns, problems: Problems) -> None:
+def _check_rows(
+    contexts: Columns, outcomes: Columns, problems: Problems, least: int
+) -> None:
     """Report sides that do not pair row by row, or too few rows."""
     one: Any = contexts.rows
     other: Any = outcomes.rows
@@ -316,11 +320,13 @@ def _check_rows(contexts: Columns, outcomes: Columns, problems: Problems) -> Non
             f"contexts have {len(contexts)} rows and outcomes have {len(outcomes)}; "
             "give an outcome for each context",
         )
-    elif len(contexts) < _MIN_ROWS:
+    elif len(contexts) < least:
         found = "there is only 1 row" if len(contexts) else "it is empty"
         problems.add_for(
             "data",
-            f"{found}; give at least {_MIN_ROWS} rows, and expect to need several dozen",
+            f"{found}; give at least {least} rows, and expect to need several dozen"
+            if least > 1
+            else f"{found}; give at least one row",
         )
     elif problem := _label_problem(one, other):
         problems.add_for("data", problem)

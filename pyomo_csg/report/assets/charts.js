@@ -65,7 +65,7 @@ function draw(place, label, height, paint) {
 }
 
 /** Draw axes with a grid, and return the two scales. */
-function axes(canvas, width, height, xRange, yRange, xLabel, yLabel) {
+function axes(canvas, width, height, xRange, yRange, xLabel, yLabel, xNames) {
   const yTicks = ticks(yRange, Math.max(2, height / 45));
   const left = 14 + 7 * Math.max(...yTicks.map((t) => shown(t).length));
   const [right, top, bottom] = [10, yLabel ? 22 : 8, xLabel ? 40 : 22];
@@ -77,19 +77,19 @@ function axes(canvas, width, height, xRange, yRange, xLabel, yLabel) {
       svg("text", { x: left - 6, y: Y(t) + 4, "text-anchor": "end" }, shown(t)),
     );
   }
-  xAxis(canvas, X, xRange, height - bottom, width - left);
+  xAxis(canvas, X, xRange, height - bottom, width - left, xNames);
   if (xLabel) canvas.append(svg("text", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle" }, xLabel));
   if (yLabel) canvas.append(svg("text", { x: 0, y: 11 }, yLabel));
   return [X, Y];
 }
 
 /** Draw a horizontal axis. */
-function xAxis(canvas, X, range, y, room) {
+function xAxis(canvas, X, range, y, room, names) {
   canvas.append(svg("line", { class: "axis", x1: X(range[0]), x2: X(range[1]), y1: y, y2: y }));
-  for (const t of ticks(range, Math.max(2, room / 80))) {
+  for (const t of ticks(range, Math.max(2, room / (names ? 40 : 80))).filter((x) => !names || x in names)) {
     canvas.append(
       svg("line", { class: "axis", x1: X(t), x2: X(t), y1: y, y2: y + 4 }),
-      svg("text", { x: X(t), y: y + 16, "text-anchor": "middle" }, shown(t)),
+      svg("text", { x: X(t), y: y + 16, "text-anchor": "middle" }, names ? names[t] : shown(t)),
     );
   }
 }

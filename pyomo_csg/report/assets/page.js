@@ -9,31 +9,31 @@ function head() {
   const cards = [[String(content.contexts[0].scenarios.length), "scenarios for a context"]];
   if (content.selection.chosen) cards.push([content.selection.chosen, "chosen"]);
   cards.push([`${shown(middle(content.milliseconds))} ms`, "for a decision"]);
-  if (content.costs) {
-    const [ours, mean] = content.costs.table;
-    const word = mean.difference < 0 ? "more" : "less";
-    cards.push([shown(ours.mean), "mean cost"], [shown(Math.abs(mean.difference)), `${word} than the expected-value decision`]);
-  }
+  byId("verdict").replaceChildren(...content.verdict.map((sentence) => html("p", {}, withSigns(sentence))));
+  byId("verdict").classList.toggle("doubt", !content.beats);
   byId("cards").replaceChildren(...cards.map(([big, small]) => html("li", {}, html("b", {}, big), html("span", {}, small))));
   byId("absent").replaceChildren(...content.absent.map((note) => html("p", { class: "note" }, note)));
 }
 
+const withSigns = (text) => text.replaceAll("+-", "±");
 const middle = (sorted) => sorted[Math.floor(sorted.length / 2)];
 
 function show(index) {
   const context = content.contexts[index];
   byId("context").value = String(index);
   byId("picked").textContent = context.name;  // which a narrow picker cuts off
-  forget();  // of the chart before
+  forget();  // of the charts before
+  byId("scenarios").replaceChildren();
   forget = drawScenarios(byId("scenarios"), content, context);
   byId("decision").replaceChildren(decisionTable(content, context), html("p", {}, decisionWords(context)));
   const cells = context.scenarios.map((scenario, k) => [String(k + 1), shown(context.weights[k]), ...scenario.map((x) => shown(x))]);
+  byId("all-numbers").replaceChildren(allNumbers(content, context));
   byId("scenario-table").replaceChildren(table([["scenario", "weight", ...content.numbers], ...cells]));
 }
 
 function decisionWords(context) {
   const more = content.allVariables - content.variables.length;
-  const rest = more > 0 ? ` The other ${more} numbers are smaller.` : "";
+  const rest = more > 0 ? ` The page has the ${content.variables.length} of ${content.allVariables} variables that differ the most between contexts; policy.decide returns all.` : "";
   return context.value === null ? "" : `The objective, which is to ${content.sense}, is ${shown(context.value)} on average over these scenarios.${rest}`;
 }
 
@@ -46,31 +46,29 @@ function picker() {
   byId("previous").addEventListener("click", () => go(-1));
   byId("next").addEventListener("click", () => go(1));
   const near = content.contexts[0].near;
-  const hidden = content.allNumbers - content.numbers.length;
+  const profiles = content.numberGroups.some((group) => group.shape === "profile");
   byId("scenarios-caption").textContent =
-    "Blue: scenarios, numbered; a larger mark has a larger weight." +
-    (near ? ` Gray: outcomes after the ${near.length} nearest contexts.` : "") +
-    (hidden > 0 ? ` The first ${content.numbers.length} of ${content.allNumbers} uncertain numbers.` : "");
+    (profiles ? "Blue lines: scenarios." : "Blue: scenarios, numbered; a larger mark has a larger weight.") +
+    (near ? ` Gray: outcomes after the ${near.length} nearest contexts${profiles ? ", all of them and the middle 80 %" : ""}.` : "");
+  byId("save").addEventListener("click", () => save("decisions.csv", decisionsAsCsv(content)));
   show(0);
 }
 
 function costs() {
   const found = content.costs;
   if (!found) return void (byId("costs").hidden = true);
-  const sign = content.sense === "maximize" ? " A profit is a negative cost." : "";
-  const cheaper = found.table.filter((row) => row.difference + 2 * row.difference_error < 0).map((row) => `“${row.name}”`);
-  const dearer = cheaper.length ? ` Here ${cheaper.join(" and ")} costs less than this policy: do not rely on this policy yet.` : "";
+  byId("costs-title").textContent = found.word === "profit" ? "Profits of decisions" : "Costs of decisions";
   byId("costs-words").textContent =
-    `Costs on the ${found.pairs} pairs that were given. On training pairs they would be too optimistic. The two baselines are fitted by five-fold cross-validation on these pairs.${sign}${dearer}`;
+    `On the ${found.pairs} rows that were given.`;
   drawCosts(byId("cdf"), found, STYLES);
   byId("cdf").after(html("p", { class: "legend" }, ...found.table.map((row, i) => html("span", { class: `key ${STYLES[i]}` }, row.name))));
   const failed = found.table.some((row) => row.unsolved);
   const rows = found.table.map((row, i) => [
-    row.name, `${shown(row.mean)} ± ${shown(row.standard_error, 2)}`,
-    i ? `${shown(row.difference)} ± ${shown(row.difference_error, 2)}` : "",
+    row.name, withSigns(row.own),
+    i ? withSigns(row.apart) : "",
     i ? `${Math.round(100 * row.first_better)} %` : "", ...(failed ? [String(row.unsolved)] : []),
   ]);
-  const heads = ["decision", "mean cost ± standard error", "more than this policy", "this policy is better", ...(failed ? ["unsolved"] : [])];
+  const heads = ["decision", `mean ${found.word} ± standard error`, "more than this policy", "this policy is better", ...(failed ? ["unsolved"] : [])];
   byId("cost-table").append(table([heads, ...rows], found.table[0].name));
 }
 
@@ -128,4 +126,14 @@ function rest() {
   ]);
 }
 
-for (const part of [head, picker, costs, contest, training, lossNet, rest]) part();
+function tabs() {
+  const all = [...document.querySelectorAll("[role=tab]")];
+  const choose = (tab) => all.forEach((one) => {
+    one.setAttribute("aria-selected", String(one === tab));
+    byId(one.getAttribute("aria-controls")).classList.toggle("away", one !== tab);
+  });
+  all.forEach((tab) => tab.addEventListener("click", () => choose(tab)));
+  choose(all[0]);
+}
+
+for (const part of [tabs, head, picker, costs, contest, training, lossNet, rest]) part();

@@ -2,6 +2,29 @@
 
 /** Scenarios of a context and nearby outcomes: one row per uncertain number. */
 function drawScenarios(place, content, context) {
+  const stops = content.numberGroups.map((group) => {
+    const part = html("div", { class: "chart" });
+    const isProfile = group.shape === "profile";
+    place.append(...(isProfile || group.shape === "map" ? [html("h3", {}, group.name)] : []), part);
+    if (isProfile) return scenarioProfile(part, content, group, context);
+    if (group.shape === "map") return scenarioMap(part, content, group, context);
+    const rows = { ...content, numbers: group.members.map((j) => content.numbers[j]), ranges: group.members.map((j) => content.ranges[j]) };
+    const take = (all) => all && all.map((row) => group.members.map((j) => row[j]));
+    return drawScenarioRows(part, rows, { ...context, scenarios: take(context.scenarios), near: take(context.near) });
+  });
+  return () => stops.forEach((stop) => stop());
+}
+
+/** The mean scenario of a group with two indices. */
+function scenarioMap(place, content, group, context) {
+  const mean = (j) => context.scenarios.reduce((sum, scenario, k) => sum + context.weights[k] * scenario[j], 0);
+  const all = group.members.flatMap((j) => content.ranges[j]);
+  place.replaceChildren(html("div", { class: "scroll" }, heatMap(group, mean, [Math.min(...all), Math.max(...all)], () => false)));
+  return () => {};
+}
+
+/** Scenarios of a few numbers: one row per number. */
+function drawScenarioRows(place, content, context) {
   const single = content.numbers.length === 1;
   const step = single ? 150 : 84;
   const label = `${context.scenarios.length} scenarios for ${context.name}`;
@@ -56,18 +79,38 @@ function scenarioMark(content, context, k, j, x, y) {
 /** The decision as a table, with the range of each variable over the contexts shown. */
 function decisionTable(content, context) {
   if (context.value === null) return html("p", {}, "No decision: the program on these scenarios has no solution.");
-  const rows = content.variables.map((name, v) => {
+  const parts = content.variableGroups.filter((group) => group.shape !== "list").map((group) => {
+    const place = html("div", { class: "chart" });
+    if (group.shape === "profile" && group.members.every((v) => content.binary[v])) place.append(html("div", { class: "scroll" }, contextMap(content, group, context)));
+    else if (group.shape === "profile") later(() => decisionProfile(place, content, group, context));
+    else {
+      const all = content.contexts.filter((one) => one.value !== null).flatMap((one) => group.members.map((v) => one.decision[v]));
+      const range = group.members.every((v) => content.binary[v]) ? [0, 1] : [Math.min(...all), Math.max(...all)];
+      place.append(html("div", { class: "scroll" }, heatMap(group, (v) => context.decision[v], range, (v) => differsBetween(content, v))));
+    }
+    const same = group.differs ? "" : " (the same in all contexts shown)";
+    const key = group.differs && place.querySelector(".differs") ? [html("p", { class: "kicker" }, "An orange edge: differs between the contexts shown.")] : [];
+    return html("div", {}, html("h4", {}, group.name + same), place, ...key);
+  });
+  const listed = content.variableGroups.filter((group) => group.shape === "list").flatMap((group) => group.members).slice(0, MOST_LISTED);
+  const rows = listed.map((v) => {
     const all = content.contexts.map((one) => one.decision[v]).filter((x) => x !== null);
     return html("tr", {},
-      html("td", {}, name), html("td", {}, rangeMark(all, context.decision[v])), html("td", {}, shown(context.decision[v])));
+      html("td", {}, content.variables[v]), html("td", {}, rangeMark(all, context.decision[v], content.binary[v])), html("td", {}, shown(context.decision[v])));
   });
-  return html("table", {}, html("tbody", {}, ...rows));
+  return html("div", {}, ...(rows.length ? [html("table", { class: "list" }, html("tbody", {}, ...rows))] : []), ...parts);
 }
 
-function rangeMark(all, value) {
-  const [low, high] = [Math.min(...all), Math.max(...all)];
+const MOST_LISTED = 20;  // beside the picture; the table of all numbers has the rest
+/** Run once the elements that are being made are on the page. */
+const later = (run) => queueMicrotask(run);
+
+/** Show where a value is in its range over the contexts; a binary one between 0 and 1. */
+function rangeMark(all, value, binary) {
+  const [low, high] = binary ? [0, 1] : [Math.min(...all), Math.max(...all)];
+  if (low === high) return "same in all";
   const tip = `from ${shown(low)} to ${shown(high)} over the contexts shown`;
-  const X = scale(low === high ? [low - 1, high + 1] : [low, high], [8, 112]);
+  const X = scale([low, high], [8, 112]);
   return svg("svg", { viewBox: "0 0 120 16", height: 16, role: "img", "aria-label": tip },
     svg("line", { class: "track", x1: 8, x2: 112, y1: 8, y2: 8 }),
     dot({ class: "dot", cx: X(value), cy: 8, r: 5 }, tip));
@@ -125,7 +168,7 @@ function drawTraining(place, stage) {
 function drawCosts(place, costs, styles) {
   const range = roomy(Object.values(costs.curves).flat(), 0.02);
   draw(place, "Distribution of costs on the pairs", (width) => Math.min(360, 180 + width / 4), (canvas, width, height) => {
-    const [X, Y] = axes(canvas, width, height, range, [0, 1], "cost", "share of pairs");
+    const [X, Y] = axes(canvas, width, height, range, [0, 1], costs.word, "share of rows");
     Object.entries(costs.curves).forEach(([name, curve], i) => {
       canvas.append(svg("path", { class: `curve ${styles[i]}`, d: path(curve, costs.shares, X, Y) }, svg("title", {}, name)));
     });

@@ -16,6 +16,7 @@ from pyomo_csg.solve.engine import SolverTrouble, Troubles
 from pyomo_csg.solve.lp.highs_program import SolutionBuffer
 from pyomo_csg.solve.mip.mip_program import COST_SLACK, MipResult, Relaxation, cost_size
 from pyomo_csg.solve.mip.rounding import Rounder
+from pyomo_csg.solve.mip.tree_size import SizeForecast
 
 _WHOLE = 1e-6  # added before rounding down, so that rounding errors cut off no step
 _INTEGRAL = 1e-9  # HiGHS's feasibility tolerance
@@ -69,15 +70,30 @@ class TreeResult:
     slack: float = 0.0  # how much a cost may exceed the value and still count as equal
     complete: bool = True  # whether the incumbent is proven optimal within the gap
     stopped: SolverTrouble | None = None  # the limit that stopped the tree
+    is_hopeless: bool = False  # whether the tree is forecast to exceed its budget
     solved: list[SolvedNode] = field(default_factory=list)
     _candidates: list[tuple[float, Region]] = field(default_factory=list)
+    _start: Region | None = None  # the decision of an incumbent that no region gave
 
     @property
     def regions(self) -> list[Region]:
-        """Boxes that contain all the optima."""
+        """Boxes that contain all the optima; with a gap, the incumbent's."""
         # A tie within the tolerance is kept: Opt-Search chooses among all optimal decisions.
         highest = self.value + self.slack
-        return [region for value, region in self._candidates if value <= highest]
+        found = [region for value, region in self._candidates if value <= highest]
+        return found or [region for region in [self._start] if region is not None]
+
+    @property
+    def has_region(self) -> bool:
+        """Whether a region with a point was found."""
+        return bool(self._candidates)
+
+    def start_from(
+        self, layout: Layout, arrays: Arrays, x: np.ndarray, region: Region
+    ) -> None:
+        """Take a point as the incumbent; the regions of optima are still to be found."""
+        self.x, self.value, self._start = x, arrays.value(x), region
+        self.slack = COST_SLACK * cost_size(layout, arrays, x)
 
     def add(
         self, layout: Layout, arrays: Arrays, result: MipResult, region: Node
@@ -103,7 +119,9 @@ class FirstStageTree:
     A node whose relaxation rounds to an integer point of the same cost is done. A node whose
     first-stage integers are all fixed is a leaf. The relaxations are certified all at once when
     the tree is complete; if one fails, the tree is grown again with each certified in turn. The
-    tree stops at the relative ``gap``.
+    tree stops at the relative ``gap``. If it ``gives_up``, it stops as soon as it is forecast to
+    exceed its budget: where most of the gap is between a leaf's relaxation and its integer program, or the
+    bound hardly rises.
     """
 
     def __init__(
@@ -112,9 +130,10 @@ class FirstStageTree:
         relaxation: Relaxation,
         rounder: Rounder,
         gap: float = 0.0,
+        gives_up: bool = False,
     ):
         self._layout, self._relaxation = layout, relaxation
-        self._rounder, self._gap = rounder, gap
+        self._rounder, self._gap, self._gives_up = rounder, gap, gives_up
         self._checked_at_once = max(1, _MAX_ENTRIES // max(1, len(layout.index)))
         self.integers = np.flatnonzero(layout.compiled.first.integer)
 
@@ -183,10 +202,17 @@ class FirstStageTree:
     ) -> TreeResult:
         result, order = TreeResult(), count()
         heap = [(root.bound, next(order), root)]
+        worth = budget if self._gives_up else math.inf
+        forecast = SizeForecast(root.bound, len(self.integers), worth)
         while heap and heap[0][0] <= self._cutoff(result):
             _, _, node = heapq.heappop(heap)
+            worthwhile = forecast.highest_value(node.bound)
             try:
-                children, spent = self._visit(arrays, node, solve_leaf, result, certify)
+                value = self._expected_value(arrays, node, result, forecast)
+                result.is_hopeless = worthwhile < value < math.inf
+                children, spent = self._visit(
+                    arrays, node, solve_leaf, result, worthwhile, certify
+                )
             except SolverTrouble as trouble:
                 if not trouble.is_limit:
                     raise
@@ -194,7 +220,9 @@ class FirstStageTree:
             for child in children:
                 heapq.heappush(heap, (child.bound, next(order), child))
             budget -= spent
-            if result.stopped is not None or (budget < 0 and heap):
+            forecast.visited += 1
+            ends = result.stopped is not None or result.is_hopeless
+            if ends or (budget < 0 and heap):
                 result.complete = False
                 break
         open_bounds = (bound for bound, _, _ in heap)
@@ -207,20 +235,69 @@ class FirstStageTree:
         node: Node,
         solve_leaf: LeafSolver,
         result: TreeResult,
+        worthwhile: float,
         certify: bool,
     ) -> tuple[list[Node], int]:
-        """Return a node's children, and their cost in relaxations."""
+        """Return a node's children, and their cost in relaxations.
+
+        The tree is hopeless if its first leaf costs more than ``worthwhile``.
+        """
+        if result.is_hopeless:
+            return [node], 0
         rounded = self._rounder.round_all(arrays, node.x) if node.may_round else None
         if rounded is not None:
             result.add(self._layout, arrays, MipResult(rounded, node.bound), node)
             return [], 0
         if node.is_fixed:
             fixed = restrict_to(arrays, self.integers, node)
-            best = solve_leaf(fixed, node, self._cutoff(result))
+            highest = self._cutoff(result)
+            tests_size = not result.has_region and worthwhile < highest
+            if tests_size:
+                slack = COST_SLACK * cost_size(self._layout, arrays, node.x)
+                highest = worthwhile + slack
+            best = solve_leaf(fixed, node, highest)
+            if tests_size and best.x is None and best.stopped is None:
+                result.is_hopeless = True
+                return [node], _LEAF_COST
             result.add(self._layout, arrays, best, replace(node, duals=None))
             return [], _LEAF_COST
         children = self._branch(arrays, node, result, certify)
         return children, sum(child.may_round for child in children)
+
+    def _expected_value(
+        self, arrays: Arrays, node: Node, result: TreeResult, forecast: SizeForecast
+    ) -> float:
+        """Return about the optimal value; infinity if there is no telling yet."""
+        if result.has_region:
+            # Near the root, no bound has risen yet.
+            return result.value if forecast.is_past_a_dive else math.inf
+        if forecast.is_due():
+            return min(self._dive(arrays, node, result), result.value)
+        if self._gap and not forecast.visited:
+            self._dive(arrays, node, result)
+        return math.inf
+
+    def _dive(self, arrays: Arrays, node: Node, result: TreeResult) -> float:
+        """Return the cost of a node's decision, rounded, with its recourse relaxed.
+
+        Half of the free integers are rounded at a time, the nearest first. If the recourse is
+        integral, the point becomes the incumbent when it is better.
+        """
+        box, x = Region(node.lower.copy(), node.upper.copy()), node.x
+        while not box.is_fixed:
+            free = np.flatnonzero(box.lower < box.upper)
+            values = x[self.integers[free]]
+            nearest = np.argsort(np.abs(values - np.rint(values)), kind="stable")
+            part = nearest[: (len(free) + 1) // 2]
+            box.lower[free[part]] = box.upper[free[part]] = np.rint(values[part])
+            program = restrict_to(arrays, self.integers, box)
+            if not self._relaxation.solve_if_feasible(program, node.basis):
+                return math.inf
+            x = self._relaxation.point()
+        point = self._rounder.round_all(arrays, x)
+        if point is not None and arrays.value(point) < result.value:
+            result.start_from(self._layout, arrays, point, box)
+        return arrays.value(x)
 
     def _cutoff(self, result: TreeResult) -> float:
         """Return the bound above which a node is pruned."""

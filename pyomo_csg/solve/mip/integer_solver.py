@@ -85,9 +85,9 @@ class IntegerSolver:
 
     The relaxation comes first; where it rounds to an integer point of the same cost, that point
     is optimal. Otherwise, with 1 to 50 integers in the first stage, a tree branches on those
-    alone. Without any, with more, or if the tree needs more than 1000 relaxations (a leaf that
-    is an integer program counts as 20), HiGHS solves the whole program from the incumbent. So
-    it does for first-stage integers with more than two values and a continuous recourse, where
+    alone. Without any, with more, or if the tree is forecast to need more than 1000 relaxations
+    (a leaf that is an integer program counts as 20), HiGHS solves the whole program from the
+    incumbent. So it does for first-stage integers with more than two values and a continuous recourse, where
     its cuts close the gap sooner than branching. ``method`` selects one of these ways,
     ``'relaxation'``, ``'tree'`` or ``'plain'``; HiGHS takes over where it cannot finish.
 
@@ -111,7 +111,9 @@ class IntegerSolver:
         self._recourse = ScenarioRecourse(compiled, context)
         relaxation = Relaxation(self._layout, context)
         gap = float(context.options.get("mip_rel_gap", 0.0))
-        self._tree = FirstStageTree(self._layout, relaxation, self._rounder, gap)
+        self._tree = FirstStageTree(
+            self._layout, relaxation, self._rounder, gap, gives_up=method is None
+        )
         few = 1 <= compiled.first.integer.sum() <= _MAX_INTEGERS
         self.uses_rounding = method in (None, "relaxation")
         self.uses_tree = method == "tree" or (method is None and bool(few))
@@ -272,6 +274,7 @@ def _integer_found(
 ) -> IntegerFound:
     if x is None:
         x = np.full(len(arrays.cost), np.nan)
+    x = x + 0.0  # zero has no sign
     value = arrays.value(x)
     return IntegerFound(
         x,

@@ -50,8 +50,9 @@ class TieSearch:
 
     The optima lie in given regions. A region that is a single decision needs only its recourse.
     In a region where the relaxation of zeta-SAA is exact, the optimal face is searched without a
-    cut, relaxed first: often the decision at hand or rounding meets that bound. Otherwise an
-    integer program with the cut searches the region.
+    cut, relaxed first: often the decision at hand or rounding meets that bound. Otherwise, if
+    the first stage is binary, zeta-SAA without the decision at hand may prove that there is no
+    tie. Otherwise an integer program with the cut searches the region.
     """
 
     def __init__(
@@ -75,6 +76,14 @@ class TieSearch:
     @cached_property
     def _face_program(self) -> Relaxation:
         return Relaxation(self._layout, self._context)
+
+    @cached_property
+    def _other_layout(self) -> CutLayout:
+        return CutLayout(self._saa_layout)
+
+    @cached_property
+    def _other_program(self) -> MipProgram:
+        return MipProgram(self._other_layout, self._context)
 
     @cached_property
     def _cut_layout(self) -> CutLayout:
@@ -168,6 +177,8 @@ class TieSearch:
     def _search_with_cut(self, case: _Case, region: Region) -> float:
         """Return the least cost of the region's points that satisfy the cut."""
         self._use_known_decision(case)
+        if self._is_only_decision(case):
+            return case.best
         value, saa = case.found.value, case.saa
         limit = value + COST_SLACK * case.size - saa.offset
         unit = power_of_two_below(case.size)  # HiGHS's tolerance is absolute
@@ -181,6 +192,30 @@ class TieSearch:
             return math.inf
         check_cut(saa, x[: len(saa.cost)], value, case.size, self._gap)
         return arrays.value(x)
+
+    def _is_only_decision(self, case: _Case) -> bool:
+        """Whether a binary first stage has no other optimal decision.
+
+        The program without that decision stops as soon as its bound exceeds the optimum, so it
+        is easier than the search with a cut, which has to find a point.
+        """
+        saa, n1, found = case.saa, self._layout.n1, case.found
+        lower, upper = saa.column_lower[:n1], saa.column_upper[:n1]
+        is_binary = len(self._integers) == n1 and (upper - lower <= 1).all()
+        if not is_binary or self._gap:
+            return False
+        decision, signs = found.x[:n1], np.zeros(len(saa.cost))
+        signs[:n1] = np.where(decision > lower, 1.0, -1.0)
+        limit = float(signs[:n1] @ decision) - 1
+        # Not restricted to the region: with more binaries fixed, HiGHS took longer.
+        others = self._other_layout.add_cut(saa, signs, limit)
+        highest = found.value + 2 * COST_SLACK * case.size
+        result = self._other_program.solve_to_limit(
+            others, highest=highest, size=case.size
+        )
+        if result.stopped is not None:
+            raise result.stopped
+        return result.x is None or others.value(result.x) > highest
 
     def _use_known_decision(self, case: _Case) -> None:
         """Evaluate zeta-SAA's own decision, once, as an incumbent."""

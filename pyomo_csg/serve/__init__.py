@@ -1,0 +1,1 @@
+"""Decisions over HTTP: the application and its server."""

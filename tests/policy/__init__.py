@@ -1,0 +1,1 @@
+"""Tests of what a policy does after its fit."""
