@@ -265,3 +265,8 @@ def test_a_method_needs_a_name_of_its_own(pairs, name):
 
     with pytest.raises(csg.DataError, match="Calibrated has name"):
         fit(pairs, method=method)
+
+
+def test_an_update_does_not_go_on_with_another_method(policy):
+    with pytest.raises(csg.DataError, match="'calibrated', which is not the package's"):
+        policy.update(newsvendor.sample(20, seed=3))
