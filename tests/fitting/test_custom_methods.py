@@ -209,16 +209,30 @@ def test_hyperparameters_are_searched(pairs):
     assert policy.learned.summary["searched"] == 2
 
 
-def test_the_mmd_network_is_returned_when_the_time_is_up(pairs, fitted):
+def test_batches_stop_when_the_time_is_up(pairs):
+    counts = []
+
     def wait(task):
-        task.log.deadline = task.log.start  # the budget is used up
-        for _ in task.batches(1000):
-            pass
-        return task.mmd_network()
+        task.log.deadline = task.log.start  # the share of the budget is used up
+        counts.append(sum(1 for _ in task.batches(1000)))
+        return task.new_network()
 
     policy = fit(pairs, method=Returns(wait))
 
+    assert counts == [1, 1]  # the second network has time of its own
+    assert policy.learned.summary["chosen"] == "returns"
     assert policy.learned.summary["cut_short"] == "train"
+
+
+def test_the_mmd_network_is_returned_if_a_method_runs_out_of_time(pairs, fitted):
+    def wait(task):
+        task.log.deadline = task.log.start
+        task.log.check_time()
+
+    policy = fit(pairs, method=Returns(wait))
+
+    assert policy.learned.summary["chosen"] == "mmd"
+    assert "cut_short" in policy.learned.summary
     assert np.array_equal(policy.scenarios(pairs[0]), fitted("mmd").scenarios(pairs[0]))
 
 

@@ -47,7 +47,9 @@ def train_custom(
 
         training = TrainingTask(part, mine, make, mmd, head or task.head)
         seed = int(task.rng(f"{method.name} torch").integers(2**31))
-        with shared_torch_seed(seed):
+        # The first network may not use up the time of the one that the policy keeps.
+        share = (fold + 1) / len(rows)
+        with shared_torch_seed(seed), task.log.limit_to(share):
             returned = method.train(training)
         body = _checked_network(method, returned, training, task.output_shape)
         if type(body) is type(sketch) and repr(body) == repr(sketch):
