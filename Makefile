@@ -12,11 +12,12 @@ demo: .venv/run.stamp  ## learn a newsvendor's orders, compare them with others,
 test: .venv/dev.stamp  ## every test, and every example in the docs
 	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
 
-lint: .venv/dev.stamp  ## linter, formatter's check, types, and the one-way layers
+lint: .venv/dev.stamp  ## linter, formatter's check, types, one-way layers, spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
+	$(BIN)/codespell
 
 format: .venv/dev.stamp
 	$(BIN)/ruff check --fix .
@@ -30,6 +31,7 @@ architecture: .venv/dev.stamp  ## redraw docs/architecture.svg from the imports,
 	$(BIN)/python -m tests.architecture.measures
 
 bench: .venv/dev.stamp  ## what is timed, as ratios in one run
+	$(BIN)/python -m tests.benchmarks.startup
 	$(BIN)/python -m tests.benchmarks.building
 	$(BIN)/python -m tests.benchmarks.oracle
 	$(BIN)/python -m tests.benchmarks.growth
@@ -50,14 +52,19 @@ compat-lowest compat-newest:
 		--constraint $(CONSTRAINTS) --editable .[test,dask,mpi]
 	build/$@/bin/python -m pytest --numprocesses logical --maxprocesses 4 --dist worksteal
 
-wheel: .venv/dev.stamp  ## build it, install it where nothing else is, and try it there
+wheel: .venv/dev.stamp  ## build it, install it where nothing else is, and run the docs' code there
 	rm -rf build
 	$(BIN)/python -m build --outdir build/dist
 	$(PYTHON) -m venv build/empty
-	build/empty/bin/python -m pip install --quiet --constraint constraints.txt build/dist/*.whl
+	build/empty/bin/python -m pip install --quiet --constraint constraints.txt \
+		"$$(echo build/dist/*.whl)[plots,parquet,mpi]"
 	cd build && empty/bin/python -c 'import pyomo_csg as csg; print(csg.__version__)'
 	cd build && empty/bin/pyomo-csg --help
 	cd build && empty/bin/pyomo-csg check "$$(ls empty/lib/python*/site-packages/pyomo_csg/cli/assets/model.py)"
+	mkdir build/pages && cp -r README.md docs build/pages
+	cd build/pages && for page in README.md docs/*.md; do \
+		../empty/bin/python -m doctest -o NORMALIZE_WHITESPACE -o ELLIPSIS $$page || exit 1; \
+	done
 
 clean:
 	rm -rf .venv build docs/_build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

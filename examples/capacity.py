@@ -13,10 +13,8 @@ from pathlib import Path
 import pandas as pd
 from rolling import parser, picture, roll, table
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for the model zoo
-
 import pyomo_csg as csg
-from models import cep1
+from pyomo_csg.zoo import cep1
 
 DEMANDS = [f"demand[{part}]" for part in cep1.PARTS]
 INDICATORS = ["orders", "prices", "stocks", "mood"]

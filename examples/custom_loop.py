@@ -1,15 +1,10 @@
 """Train your own network in your own loop with csg.TaskLoss. Run: python examples/custom_loop.py"""
 
-import sys
-from pathlib import Path
-
 import torch
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for the model zoo
-
 import pyomo_csg as csg
-from models import newsvendor
+from pyomo_csg.zoo import newsvendor
 
 torch.manual_seed(0)
 contexts = torch.randn(1200, 2)  # temperature and uncertainty, say

@@ -1,14 +1,9 @@
 """Label a thousand pairs of scenarios and outcome on CEP1. Run: python examples/oracle.py"""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for the model zoo
-
 import pyomo_csg as csg
-from models import cep1
+from pyomo_csg.zoo import cep1
 
 oracle = csg.Oracle(cep1.build(), workers=2)
 print(oracle.two_stage, "\n")

@@ -14,15 +14,12 @@ as many processes as it has cores on each, and the scheduler's address for the s
 """
 
 import sys
-from pathlib import Path
 
 import numpy as np
 from distributed import Client
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for the model zoo
-
 import pyomo_csg as csg
-from models import cep1
+from pyomo_csg.zoo import cep1
 
 
 def main(address=None):

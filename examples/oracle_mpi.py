@@ -11,17 +11,12 @@ as many ranks as the job has cores:
     srun -n 128 python -m mpi4py.futures examples/oracle_mpi.py
 """
 
-import sys
-from pathlib import Path
-
 import numpy as np
 from mpi4py import MPI
 from mpi4py.futures import MPIPoolExecutor
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for the model zoo
-
 import pyomo_csg as csg
-from models import cep1
+from pyomo_csg.zoo import cep1
 
 
 def main():

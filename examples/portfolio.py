@@ -8,17 +8,12 @@ that comes in clusters; the model holds at most two of four assets. Run:
     python examples/portfolio.py
 """
 
-import sys
-from pathlib import Path
-
 import pandas as pd
+from pyomo_csg.zoo.prices import windows
 from rolling import parser, picture, roll, table
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # for the model zoo
-
 import pyomo_csg as csg
-from models import cvar_portfolio, market
-from models.prices import windows
+from pyomo_csg.zoo import cvar_portfolio, market
 
 ASSETS, HELD, WINDOW, SESSIONS = 4, 2, 12, 8
 POINTS = 1e4  # basis points of the money invested

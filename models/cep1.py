@@ -11,7 +11,8 @@ import numpy as np
 import pyomo.environ as pyo
 
 import pyomo_csg as csg
-from models.random_network import random_network, sample_pairs
+
+from .random_network import random_network, sample_pairs
 
 PARTS, MACHINES = range(1, 4), range(1, 5)
 CAPACITY_COST = (2.5, 3.75, 5.0, 3.0)

@@ -12,8 +12,9 @@ import numpy as np
 import pyomo.environ as pyo
 
 import pyomo_csg as csg
-from models import market, returns_model
-from models.prices import windows
+
+from . import market, returns_model
+from .prices import windows
 
 
 def build(assets=10, most_held=5, risk_aversion=10.0, level=0.9):

@@ -10,7 +10,8 @@ import numpy as np
 import pyomo.environ as pyo
 
 import pyomo_csg as csg
-from models.random_network import sample_pairs
+
+from .random_network import sample_pairs
 
 PRODUCTS = range(1, 7)
 PRICE = (46.111, 44.691, 46.448, 48.406, 44.476, 44.476)

@@ -10,7 +10,8 @@ import numpy as np
 import pyomo.environ as pyo
 
 import pyomo_csg as csg
-from models.random_network import random_network, sample_pairs
+
+from .random_network import random_network, sample_pairs
 
 
 def build(cost=1.0, price=1.05, salvage=0.1, budget=60.0):

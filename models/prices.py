@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 
 import pyomo_csg as csg
-from models import market
+
+from . import market
 
 WINDOW, ENCODINGS = 78, 8
 

@@ -11,13 +11,14 @@ from pyomo_csg.errors import (
     ModelError,
     SolveError,
 )
-from pyomo_csg.interop import SmpsProblem, from_mpisppy, read_smps, write_smps
-from pyomo_csg.stages import TwoStageModel, annotate
+from pyomo_csg.stages import MeanCVaR, TwoStageModel, annotate
+from pyomo_csg.verbosity import set_verbosity
 
 if TYPE_CHECKING:
-    from pyomo_csg import baselines, guarantees
+    from pyomo_csg import baselines, guarantees, zoo
     from pyomo_csg.decisions.decision import Decision
     from pyomo_csg.evaluation import Case, Evaluation, Simulation, evaluate, simulate
+    from pyomo_csg.interop import SmpsProblem, from_mpisppy, read_smps, write_smps
     from pyomo_csg.learn import methods
     from pyomo_csg.learn.config import FitConfig
     from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
@@ -43,6 +44,7 @@ __all__ = [
     "FitConfig",
     "Linear",
     "LocationScale",
+    "MeanCVaR",
     "ModelError",
     "Oracle",
     "Plan",
@@ -66,12 +68,14 @@ __all__ = [
     "plan",
     "read_smps",
     "reduce",
+    "set_verbosity",
     "simulate",
     "write_smps",
+    "zoo",
 ]
 
-# Imported on first use: torch and scikit-learn take seconds.
-_MODULES = ("baselines", "guarantees", "methods")
+_MODULES = ("baselines", "guarantees", "methods", "zoo")
+# Imported on first use: torch and scikit-learn take seconds, pyomo.environ tenths of one.
 _LATER = {
     "Case": "evaluation",
     "Decision": "decisions.decision",
@@ -86,17 +90,22 @@ _LATER = {
     "Reduction": "reduction",
     "ScenarioGenerator": "policy.estimator",
     "Simulation": "evaluation",
+    "SmpsProblem": "interop",
     "Solution": "solve",
     "TaskLoss": "learn.torch_layers",
     "baselines": "baselines",
     "evaluate": "evaluation",
     "fit": "policy.fit",
+    "from_mpisppy": "interop",
     "guarantees": "guarantees",
     "load": "policy.policy_file",
     "methods": "learn.methods",
     "plan": "policy.fit",
+    "read_smps": "interop",
     "reduce": "reduction",
     "simulate": "evaluation",
+    "write_smps": "interop",
+    "zoo": "zoo",
 }
 
 

@@ -15,7 +15,7 @@ class CsgError(PyomoException):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> m = newsvendor.build()
     >>> try:
     ...     csg.annotate(m, first_stage_variables="ordr", uncertain_params="demand")
@@ -77,7 +77,7 @@ class SolveError(CsgError):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> m = newsvendor.build()
     >>> m.sold.setlb(100)
     >>> try:
@@ -140,7 +140,7 @@ class SolveError(CsgError):
         --------
         >>> import pyomo.environ as pyo
         >>> import pyomo_csg as csg
-        >>> from models import newsvendor
+        >>> from pyomo_csg.zoo import newsvendor
         >>> m = newsvendor.build()
         >>> m.least = pyo.Constraint(expr=m.sold >= 20)
         >>> try:

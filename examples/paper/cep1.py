@@ -2,7 +2,7 @@
 
 from experiment import Experiment
 
-from models import cep1
+from pyomo_csg.zoo import cep1
 
 EXPERIMENT = Experiment(
     "cep1",

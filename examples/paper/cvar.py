@@ -7,7 +7,7 @@ import numpy as np
 from experiment import EVALUATION_SEED, Experiment
 
 import pyomo_csg as csg
-from models import cvar_portfolio
+from pyomo_csg.zoo import cvar_portfolio
 
 LATER = 312
 

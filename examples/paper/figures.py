@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from store import Store
 
 import pyomo_csg as csg
-from models import cvar_portfolio
+from pyomo_csg.zoo import cvar_portfolio
 
 SHOWN = (*QUICK, "given")
 ACROSS = 3  # panels

@@ -5,7 +5,7 @@ The full program on 80 scenarios is proven to 0.1 %.
 
 from experiment import Experiment
 
-from models import mnv
+from pyomo_csg.zoo import mnv
 
 EXPERIMENT = Experiment(
     "mnv",

@@ -2,7 +2,7 @@
 
 from experiment import Experiment
 
-from models import newsvendor
+from pyomo_csg.zoo import newsvendor
 
 EXPERIMENT = Experiment(
     "newsvendor",

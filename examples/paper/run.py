@@ -15,11 +15,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
-import sys
 from dataclasses import replace
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))  # where models/ lies
 
 import figures
 import torch

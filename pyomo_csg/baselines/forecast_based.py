@@ -69,7 +69,7 @@ class ExpectedValue(Baseline):
     --------
     >>> import numpy as np
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> x = np.linspace(-1, 1, 20)[:, None]
     >>> policy = csg.baselines.ExpectedValue(newsvendor.build(), (x, 20 + 5 * x))
     >>> policy.scenarios([0.5]).round(6)
@@ -119,7 +119,7 @@ class QuantileRegression(Baseline):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> contexts = [[0.0], [1], [2], [3], [4]]
     >>> demands = [[10.0], [12], [14], [16], [40]]
     >>> m = newsvendor.build(price=1.6, salvage=0.1)
@@ -193,7 +193,7 @@ class Residuals(WeightedSAA):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> data = [[0.0], [1], [2], [3]], [[11.0], [11], [13], [13]]
     >>> policy = csg.baselines.Residuals(
     ...     newsvendor.build(), data, forecast=lambda x: 10 + x

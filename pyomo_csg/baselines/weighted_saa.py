@@ -122,7 +122,7 @@ class SampleAverage(WeightedSAA):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> contexts = [[0.0], [1], [2], [3], [4]]
     >>> demands = [[10.0], [11], [12], [13], [30]]
     >>> m = newsvendor.build(price=2.0, salvage=0.4)  # the critical level is 5/8
@@ -179,7 +179,7 @@ class ForestWeighted(WeightedSAA):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> pairs = newsvendor.sample(60, seed=1)
     >>> policy = csg.baselines.ForestWeighted(newsvendor.build(), pairs)
     >>> weights = policy.weights([0.0, 0.0])
@@ -225,7 +225,7 @@ class NeighborWeighted(WeightedSAA):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> data = [[0.0], [1], [2], [3]], [[10.0], [11], [12], [13]]
     >>> policy = csg.baselines.NeighborWeighted(newsvendor.build(), data, neighbors=2)
     >>> policy.scenarios([2.4])

@@ -19,6 +19,7 @@ import pandas as pd
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.cli.parser import PROGRAM
+from pyomo_csg.cli.remembered_models import FIELD, find_remembered, remember
 from pyomo_csg.cli.user_files import (
     check_output_path,
     load_model,
@@ -224,6 +225,8 @@ def fit(args: Namespace) -> int:
         checkpoint=args.checkpoint,
         progress=_shows_progress(args),
     )
+    if (model_file := remember(args.model)) is not None:
+        policy.learned.summary[FIELD] = model_file
     policy.save(args.out)
     print(policy.report())
     print(f"Written to '{args.out}'")
@@ -348,11 +351,12 @@ def _load_model(args: Namespace, path: str | Path, **names: Any) -> BlockData:
 
 
 def _load_policy(args: Namespace, path: str) -> Policy:
-    from pyomo_csg.policy.policy_file import load, read_stage_names
+    from pyomo_csg.policy.policy_file import load, read_stage_names, read_summary
 
     _, file = _policy_files(args, path)
     if args.model is None and not Path(file).is_file():
-        found = f"there is no '{file}'; give the policy's model with --model"
+        _, why = find_remembered(read_summary(path))
+        found = f"there is no '{file}', and {why}; give the policy's model with --model"
         raise DataError(f"'{path}' cannot be used", [found])
     model = _load_model(args, file, default_names=read_stage_names(path))
     return load(
@@ -362,7 +366,12 @@ def _load_policy(args: Namespace, path: str) -> Policy:
 
 def _policy_files(args: Namespace, path: str) -> tuple[str, str | Path]:
     """Return the paths of a policy and of its model."""
-    return path, args.model or Path(path).with_name("model.py")
+    if args.model is not None:
+        return path, args.model
+    from pyomo_csg.policy.policy_file import read_summary
+
+    remembered, _ = find_remembered(read_summary(path))
+    return path, remembered or Path(path).with_name("model.py")
 
 
 def _options(args: Namespace) -> dict[str, Any] | None:

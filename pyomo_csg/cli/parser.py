@@ -89,8 +89,9 @@ _DECIDE = f"""\
 decide for the contexts of a table
 
 {_EXECUTES}
-The policy's file holds numbers and text only. Without --model, the model is model.py in
-the folder of the policy. The result has the table's columns, and one column for each
+The policy's file holds numbers and text only. Without --model, the model is the file that
+your own fit read, if it has not changed since; otherwise model.py in the folder of the
+policy. The result has the table's columns, and one column for each
 first-stage variable.
 {_TABLES}
 
@@ -278,7 +279,7 @@ def _policy_model() -> argparse.ArgumentParser:
     parent.add_argument(
         "--model",
         help="the policy's model, a Python file; it is executed "
-        "(model.py in the folder of the policy)",
+        "(that of your own fit, or model.py in the folder of the policy)",
     )
     return parent
 

@@ -15,6 +15,7 @@ from pyomo.core.base.block import BlockData
 from pyomo_csg.decisions.decision import Decision
 from pyomo_csg.errors import SolveError
 from pyomo_csg.learn.generators.scenario_generator import PerContext, check_generator
+from pyomo_csg.learn.tables.column_names import match_columns, with_date_column
 from pyomo_csg.learn.tables.columns import is_frame, is_series
 from pyomo_csg.learn.tables.context_reader import read_contexts
 from pyomo_csg.learn.tables.known_columns import known_of_contexts
@@ -88,7 +89,7 @@ class Decider(ABC):
             "options": options,
             "workers": workers,
         }
-        variables = self.two_stage.first_stage_variables
+        variables = self.two_stage.plain.first_stage_variables
         self._names = tuple(v.name for v in variables)
         self._integer = [j for j, v in enumerate(variables) if not v.is_continuous()]
 
@@ -175,21 +176,14 @@ class Decider(ABC):
             The DataFrame has one column per first-stage variable, by its Pyomo name, and
             keeps the index of ``x`` if that is a DataFrame.
         """
+        if (known_params := self.two_stage.known_params) and is_frame(x):
+            x = match_columns(x, [param.name for param in known_params])
         contexts, one = self._read_contexts(x)
-        numbers = np.zeros((len(contexts), 0))
-        if known is not None or self.two_stage.known_params:
-            numbers = self._read_known(x, known, contexts)
         how = {"on_error": on_error, "progress": progress, "fresh": fresh}
-        try:
-            solution, scenarios, weights = self._solve_contexts(
-                contexts, known=numbers, **how
-            )
-        except SolveError as error:
-            raise _explain_infeasible(error, contexts) from error
-        if on_error == "record":
-            _warn_unsolved(solution)
-        decisions = solution.decision
+        solution, scenarios, weights = self._solve_read(x, contexts, known, **how)
+        decisions = solution.decision[:, : len(self._names)]
         if one:
+            has_risk = self.two_stage.quantile is not None
             return Decision(
                 self._names,
                 decisions[0],
@@ -197,11 +191,35 @@ class Decider(ABC):
                 scenarios[0],
                 weights[0],
                 str(solution.status[0]),
+                float(solution.decision[0, -1]) if has_risk else None,
             )
         import pandas as pd
 
         index = x.index if is_frame(x) else None
         return pd.DataFrame(decisions, columns=list(self._names), index=index)
+
+    def program_decisions(self, contexts: np.ndarray, **how: Any) -> np.ndarray:
+        """Return decisions (n, s) for contexts, with the value at risk if there is one.
+
+        ``how`` holds the options of :meth:`decide`.
+        """
+        read, _ = self._read_contexts(contexts)
+        return self._solve_read(contexts, read, **how)[0].decision
+
+    def _solve_read(
+        self, x: Any, contexts: np.ndarray, known: Any, **how: Any
+    ) -> tuple[Solution, PerContext, PerContext]:
+        """Return the solutions for contexts that were read from ``x``."""
+        numbers = np.zeros((len(contexts), 0))
+        if known is not None or self.two_stage.known_params:
+            numbers = self._read_known(x, known, contexts)
+        try:
+            found = self._solve_contexts(contexts, known=numbers, **how)
+        except SolveError as error:
+            raise _explain_infeasible(error, contexts) from error
+        if how["on_error"] == "record":
+            _warn_unsolved(found[0])
+        return found
 
     @abstractmethod
     def _generate_scenarios(
@@ -233,6 +251,8 @@ class Decider(ABC):
     def read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
         """Return contexts (n, ...) as numbers, and whether ``x`` was a single one."""
         if self.preprocessing is not None:
+            if is_frame(x):
+                x = with_date_column(x)
             x = self.preprocessing.encode_any(x)
         return read_contexts(x, self.context_shape, self.context_names)
 

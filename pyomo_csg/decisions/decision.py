@@ -35,6 +35,9 @@ class Decision(Mapping[str, float]):
     status : str
         ``'optimal'``, or the limit that stopped the solver. In that case the values are
         the best found so far, or NaN.
+    value_at_risk : float or None
+        For a model with a risk measure: the cost, over the scenarios, where its tail
+        begins; of a maximized model, the profit.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Decision(Mapping[str, float]):
     scenarios: np.ndarray
     weights: np.ndarray
     status: str = "optimal"
+    value_at_risk: float | None = None
 
     def __getitem__(self, name: str) -> float:
         return float(self.vector[self._positions[name]])
@@ -120,6 +124,8 @@ class Decision(Mapping[str, float]):
             + f" ({self.status})" * (self.status != "optimal"),
             *(f"  {name:{width}}  {self[name]:.6g}" for name in shown),
         ]
+        if self.value_at_risk is not None:
+            lines.append(f"  (value at risk  {self.value_at_risk:.6g})")
         if (more := len(self) - _MAX_ROWS) > 0:
             lines.append(f"  ... and {more} more")
         return "\n".join(lines)

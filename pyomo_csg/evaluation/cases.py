@@ -12,6 +12,7 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.learn.tables.column_names import with_date_column
 from pyomo_csg.learn.tables.columns import is_frame
 from pyomo_csg.learn.tables.history import read_history
 from pyomo_csg.learn.tables.known_columns import known_of_contexts
@@ -85,7 +86,7 @@ def cases_of_rows(two_stage: TwoStageModel, data: Any) -> list[Case]:
     history = read_history(two_stage, data)
     contexts: Iterable[Any] = history.contexts
     if history.preprocessing is not None:
-        table = data if is_frame(data) else data[0]
+        table = with_date_column(data if is_frame(data) else data[0])
         columns = [str(column) for column in table.columns]
         rows = zip(
             *(table.iloc[:, j].tolist() for j in range(len(columns))), strict=True
@@ -157,7 +158,8 @@ def _policy_problems(two_stage: TwoStageModel, policy: Any) -> Iterator[str]:
         return
     for what in ("first_stage_variables", "uncertain_params", "known_params"):
         mine, theirs = (
-            [part.name for part in getattr(one, what)] for one in (two_stage, other)
+            [part.name for part in getattr(one.plain, what)]
+            for one in (two_stage, other)
         )
         if mine != theirs:
             words = what.replace("_", " ").replace("first stage", "first-stage")

@@ -20,6 +20,7 @@ from pyomo_csg.learn.selection.scoring import paired_difference, standard_error
 from pyomo_csg.learn.tables.context_reader import read_contexts
 from pyomo_csg.learn.tables.history import History, read_history
 from pyomo_csg.solve import Oracle
+from pyomo_csg.stages import MeanCVaR
 
 _FOLDS = 5
 
@@ -39,12 +40,15 @@ class Comparison:
         Like ``costs``: why there is none, or an empty text.
     notes : tuple of str
         How the baselines learned, and what a reader must know.
+    risk : MeanCVaR or None
+        The risk measure of the model.
     """
 
     costs: pd.DataFrame
     maximized: bool = False
     reasons: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    risk: MeanCVaR | None = None
 
     @property
     def values(self) -> pd.DataFrame:
@@ -69,7 +73,7 @@ class Comparison:
             One row per policy: ``mean`` and its ``standard_error``; ``difference`` from
             the first and its ``difference_error``; ``first_better``, the share of rows on
             which the first costs less, with ties split; ``unsolved``, the number of
-            missing costs.
+            missing costs; and ``cvar`` over the rows, if the model has a risk measure.
         """
         if np.isnan(self.costs.to_numpy()).all():
             found = "no decision has a cost on any pair; see Oracle.cost for why"
@@ -77,6 +81,7 @@ class Comparison:
         costs = self.costs.fillna(self.costs.max(axis=None))
         by_policy = costs.to_numpy().T
         paired = paired_difference(by_policy, by_policy[0], ddof=1)
+        tails = {} if self.risk is None else {"cvar": costs.apply(self.risk.cvar)}
         return pd.DataFrame(
             {
                 "mean": costs.mean(),
@@ -85,6 +90,7 @@ class Comparison:
                 "difference_error": paired.standard_error,
                 "first_better": paired.reference_wins,
                 "unsolved": self.costs.isna().sum(),
+                **tails,
             }
         )
 
@@ -200,7 +206,7 @@ def compare(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> policy = csg.fit(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2, method="mmd",
     ...     progress=False,
@@ -222,6 +228,7 @@ def compare(
         int(first.two_stage.sense) < 0,
         pd.DataFrame({name: one.reasons for name, one in found.items()}),
         tuple(_comparison_notes(held_out, past)),
+        first.two_stage.risk,
     )
 
 
@@ -265,15 +272,17 @@ def decide_rows(
         fresh=True,
     )
     oracle = oracle or decider.oracle
-    found = RowCosts.empty(len(rows), solution.decision.shape[1])
-    found.decisions[:], found.values[:] = solution.decision, solution.value
+    # Without the value at risk of a risk measure, costs are what is paid.
+    width = len(oracle.two_stage.plain.first_stage_variables)
+    found = RowCosts.empty(len(rows), width)
+    found.decisions[:], found.values[:] = solution.decision[:, :width], solution.value
     solved = np.isfinite(solution.decision).all(axis=1)
     found.reasons[~solved] = [f"no decision: {s}" for s in solution.status[~solved]]
     made = np.flatnonzero(solved)
     if len(made):
         how: Any = {"on_error": "record", "progress": False, "fresh": True}
         found.costs[made] = oracle.cost(
-            solution.decision[made], rows.outcomes[made], known=rows.known[made], **how
+            found.decisions[made], rows.outcomes[made], known=rows.known[made], **how
         )
         for failure in oracle.failures:
             detail = f" ({failure.detail})" if failure.detail else ""
@@ -337,7 +346,7 @@ def _baseline_costs(
 ) -> dict[str, RowCosts]:
     """Return what the decisions of the two baselines cost."""
     found: dict[str, RowCosts] = {}
-    size = len(held_out), len(oracle.two_stage.first_stage_variables)
+    size = len(held_out), len(oracle.two_stage.plain.first_stage_variables)
     for train, rows in _splits(held_out, past):
         for name, baseline in standard_baselines(oracle, train).items():
             costs = decide_rows(baseline, held_out.select(rows))
@@ -401,9 +410,16 @@ def split_halves(pairs: History, seed: int) -> tuple[History, np.ndarray]:
 def policy_costs(
     policy: Decider, pairs: History, evaluator: Decider | None = None
 ) -> np.ndarray:
-    """Return the costs (n,) of a policy's decisions, by its model or another policy's."""
+    """Return the costs (n,) of a policy's decisions, by its model or another policy's.
+
+    With a risk measure, each decision has its own value at risk. The mean of these costs is
+    then at least the mean-CVaR of the decisions.
+    """
     owner = evaluator or policy
-    names = [v.name for v in owner.two_stage.first_stage_variables]
+    names, theirs = (
+        [v.name for v in one.two_stage.first_stage_variables] for one in (owner, policy)
+    )
     how: Any = {"known": pairs.known, "progress": False, "fresh": True}
-    decisions = policy.decide(pairs.contexts, **how)[names].to_numpy()
-    return owner.oracle.cost(decisions, pairs.outcomes, **how)
+    decisions = policy.program_decisions(pairs.contexts, on_error="raise", **how)
+    columns = [theirs.index(name) for name in names]
+    return owner.oracle.cost(decisions[:, columns], pairs.outcomes, **how)

@@ -33,6 +33,7 @@ from pyomo_csg.evaluation.statistics import (
 from pyomo_csg.evaluation.tables import count_words, summary_table, write_text
 from pyomo_csg.learn.selection.scoring import standard_error
 from pyomo_csg.notebook import card
+from pyomo_csg.stages import MeanCVaR
 from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Evaluation:
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> class Always:
     ...     def __init__(self, order):
     ...         self.order = order
@@ -157,6 +158,13 @@ class Evaluation:
     def mean(self) -> pd.Series:
         """Return each policy's mean gap."""
         return self._statistic("mean")
+
+    def cvar(self, level: float = 0.95) -> pd.Series:
+        """Return each policy's mean of its highest costs, ``1 - level`` of all cases."""
+        risk = MeanCVaR(level=level)
+        costs = self.costs
+        found = [risk.cvar(costs[name].dropna()) for name in self.policies]
+        return pd.Series(found, index=self._names, name=f"CVaR {level:.0%}")
 
     def quantile(self, q: float) -> pd.Series:
         """Return a quantile of each policy's gaps."""

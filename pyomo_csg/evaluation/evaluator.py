@@ -102,7 +102,7 @@ def evaluate(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> pairs = newsvendor.sample(60, seed=1)
     >>> policies = {
     ...     f"K={count}": csg.fit(
@@ -197,13 +197,14 @@ def _run_policy(policy: Any, case: Case, number: int, exact: Oracle) -> Record:
         found = f"cases[{number}].context: it is read as several contexts; give one"
         raise DataError("Cannot evaluate", [found])
     try:
-        vector = decision_vector(exact.two_stage, decision)
-        check_feasible(exact.two_stage, vector.tolist(), case.numbers[0].tolist())
+        plain = exact.two_stage.plain
+        vector = decision_vector(plain, decision)
+        check_feasible(plain, vector.tolist(), case.numbers[0].tolist())
     except DataError as error:
         return replace(record, failure="; ".join(error.problems))
     cost = expected_cost(exact, vector, case)
     if np.isnan(cost):
-        failures = exact.failures
+        failures = exact.plain.failures
         found = f"{len(failures)} of {len(case.outcomes)} outcomes"
         return replace(record, failure=f"no recourse in {found}: {failures[0].status}")
     return replace(record, cost=cost)

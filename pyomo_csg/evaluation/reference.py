@@ -195,12 +195,25 @@ def _each(
         pool.shutdown(cancel_futures=True)
 
 
-def expected_cost(exact: Oracle, decision: np.ndarray, case: Case) -> float:
-    """Return the expected cost of a decision (s,); NaN if an outcome has no recourse."""
-    costs = exact.cost(
-        decision, case.outcomes, known=case.numbers, on_error="record", progress=False
+def expected_cost(
+    exact: Oracle, decision: np.ndarray, case: Case, on_error: str = "record"
+) -> float:
+    """Return the expected cost of a decision (s,); NaN if an outcome has no recourse.
+
+    With a risk measure, return the mean-CVaR; the decision's value at risk is ignored.
+    """
+    plain, risk = exact.plain, exact.two_stage.risk
+    width = len(plain.two_stage.first_stage_variables)
+    costs = plain.cost(
+        decision[:width],
+        case.outcomes,
+        known=case.numbers,
+        on_error=on_error,
+        progress=False,
     )
-    return float(case.weights @ costs)
+    if risk is None:
+        return float(case.weights @ costs)
+    return risk.measure(costs, case.weights)
 
 
 def reference_table(

@@ -14,10 +14,10 @@ from pyomo.core.expr.numvalue import is_numeric_data
 
 from pyomo_csg.errors import DataError, SolveError, shortlist
 from pyomo_csg.evaluation.tables import count_words
-from pyomo_csg.learn.tables.column_names import match_columns
+from pyomo_csg.learn.tables.column_names import match_columns, with_date_column
 from pyomo_csg.plotting import new_figure
 from pyomo_csg.progress_bars import progress_bar
-from pyomo_csg.stages import TwoStageModel
+from pyomo_csg.stages import MeanCVaR, TwoStageModel
 from pyomo_csg.stages.inputs import check_domains
 from pyomo_csg.validation import Problems, is_whole
 
@@ -38,10 +38,13 @@ class Simulation:
         state that the row began with, by their Pyomo names.
     states : tuple of str
         The columns of the state.
+    risk : MeanCVaR or None
+        The risk measure of the model. The costs in the table are what was paid.
     """
 
     table: pd.DataFrame
     states: tuple[str, ...]
+    risk: MeanCVaR | None = None
 
     def __repr__(self) -> str:
         policies = count_words(self.table["policy"].nunique(), "policy", "policies")
@@ -51,6 +54,8 @@ class Simulation:
     def __str__(self) -> str:
         costs = self.table.groupby("policy", sort=False)["cost"]
         shown = pd.DataFrame({"mean cost": costs.mean(), "total": costs.sum()})
+        if self.risk is not None:
+            shown[f"CVaR {self.risk.level:.0%}"] = costs.apply(self.risk.cvar)
         count = self.table["row"].nunique()
         return f"{count} rows in order; lower is better\n{shown.to_string()}"
 
@@ -146,7 +151,8 @@ def simulate(
     >>> found.table[["row", "policy", "stock0"]].to_dict("records")
     [{'row': 3, 'policy': 'mean', 'stock0': 0.0}]
     """
-    two_stage = TwoStageModel(model)
+    stated = TwoStageModel(model)
+    two_stage = stated.plain
     problems = Problems(_SUBJECT)
     pairs = _read_carry(problems, two_stage, carry)
     _check_linear(problems, two_stage)
@@ -166,7 +172,7 @@ def simulate(
                 bar.update()
     order = np.argsort(np.arange(len(records)) % len(rows), kind="stable")
     in_time = [records[i] for i in order]  # row by row, all policies
-    return Simulation(pd.DataFrame(in_time), tuple(pairs))
+    return Simulation(pd.DataFrame(in_time), tuple(pairs), stated.risk)
 
 
 class _Trajectory:
@@ -341,4 +347,4 @@ def _read_rows(
     numbers = table[[param.name for param in params]]
     cells = numbers.apply(pd.to_numeric, errors="coerce").to_numpy(float)
     check_domains(params, cells, _SUBJECT, "row")
-    return table
+    return with_date_column(table)

@@ -25,6 +25,7 @@ from pyomo_csg.guarantees.gap import NEIGHBORHOODS, PERFECT, Gap, estimate_gap
 from pyomo_csg.guarantees.intervals import Interval, mean_interval
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.notebook import card
+from pyomo_csg.stages import MeanCVaR
 from pyomo_csg.validation import Problems, is_number
 
 _SUBJECT = "Cannot certify the policy"
@@ -60,6 +61,9 @@ class Certificate:
         Whether the model is maximized.
     verdict : Verdict
         The mean beside the baselines' with standard errors, as in reports.
+    risk : MeanCVaR or None
+        The risk measure of the model. A cost then includes the excess over the value at
+        risk of its decision, and the mean cost bounds the mean-CVaR.
     """
 
     model: str
@@ -70,6 +74,7 @@ class Certificate:
     gaps: tuple[Gap, ...]
     maximized: bool
     verdict: Verdict | None = None
+    risk: MeanCVaR | None = None
 
     @property
     def excess(self) -> float:
@@ -84,7 +89,8 @@ class Certificate:
 
     def __str__(self) -> str:
         lines = [
-            _describe_cost(self.cost, self.maximized),
+            _describe_cost(self.cost, self.maximized)
+            + (f" ({self.risk})" if self.risk else ""),
             *(_describe_advantage(*one) for one in self.advantages.items()),
         ]
         if len(self.advantages) > 1:
@@ -218,7 +224,7 @@ def certify(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> history = newsvendor.sample(100, seed=1)
     >>> policy = csg.fit(
     ...     newsvendor.build(), history, scenarios=3, method="mmd", progress=False
@@ -261,6 +267,7 @@ def certify(
         ),
         int(policy.two_stage.sense) < 0,
         _verdict(policy, pairs, rows, costs, baseline_costs, history),
+        policy.two_stage.risk,
     )
 
 

@@ -16,12 +16,14 @@ from pyomo_csg.baselines.standard_baselines import (
 )
 from pyomo_csg.decisions.decider import Decider
 from pyomo_csg.errors import DataError
+from pyomo_csg.evaluation.cases import Case
 from pyomo_csg.evaluation.comparison import (
     check_decider,
     policy_costs,
     read_pairs,
     split_halves,
 )
+from pyomo_csg.evaluation.reference import expected_cost
 from pyomo_csg.stages.inputs import scenario_batch, weight_batch
 from pyomo_csg.validation import Problems
 
@@ -117,7 +119,7 @@ def values(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> history = newsvendor.sample(60, seed=1)
     >>> policy = csg.fit(
     ...     newsvendor.build(), history, scenarios=2, method="mmd", progress=False
@@ -166,7 +168,7 @@ def conditional_values(policy: Decider, cases: Iterable[Any]) -> Values:
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> policy = csg.fit(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2,
     ...     method="mmd", progress=False,
@@ -213,8 +215,12 @@ def _case_costs(
         policy.decide(context, **how).to_numpy()[0],
         oracle.solve(outcomes, weights, **how).decision,
     ]
-    costs = [weights @ oracle.cost(y, outcomes, **how) for y in decisions]
+    case = Case(context, outcomes, weights, how["known"])
+    costs = [expected_cost(oracle, y, case, "raise") for y in decisions]
     perfect = oracle.solve(outcomes[:, None], **how).value
+    risk = policy.two_stage.risk
+    if risk is not None:
+        return [*costs, risk.measure(sense * perfect, weights)]
     return [*costs, sense * (weights @ perfect)]
 
 
@@ -285,7 +291,7 @@ def ambiguity(policy: Decider, data: Any) -> Ambiguity:
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> model = newsvendor.build(price=1.9)  # meeting half of the demands is optimal
     >>> policy = csg.fit(
     ...     model, newsvendor.sample(60, seed=1), scenarios=2, method="mmd", progress=False

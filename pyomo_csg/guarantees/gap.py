@@ -94,7 +94,7 @@ def optimality_gap(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> policy = csg.fit(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2,
     ...     method="mmd", progress=False,

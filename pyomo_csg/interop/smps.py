@@ -190,7 +190,7 @@ def read_smps(
     --------
     >>> import os, tempfile
     >>> import pyomo_csg as csg
-    >>> from models import farmer
+    >>> from pyomo_csg.zoo import farmer
     >>> stem = os.path.join(tempfile.mkdtemp(), 'farmer')
     >>> files = csg.write_smps(farmer.build(), farmer.scenarios(3), None, stem)
     >>> problem = csg.read_smps(stem)

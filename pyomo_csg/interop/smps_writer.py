@@ -80,7 +80,7 @@ def write_smps(
     --------
     >>> import os, tempfile
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> stem = os.path.join(tempfile.mkdtemp(), 'news')
     >>> files = csg.write_smps(newsvendor.build(), [[10], [30]], [0.4, 0.6], stem)
     >>> [file.name for file in files]

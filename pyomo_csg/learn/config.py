@@ -29,6 +29,7 @@ from pyomo_csg.learn.methods.specifications import (
 )
 from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
 from pyomo_csg.learn.tables.history import History
+from pyomo_csg.learn.tables.transformers import is_transformer
 from pyomo_csg.validation import Problems, is_number, is_one_of, is_whole
 
 _SETTINGS = "The settings do not fit"
@@ -231,8 +232,15 @@ def validate_fit_arguments(
         problems.add(
             f"scenarios is 'all', which trains nothing, but method is {method!r}; drop it"
         )
-    if preprocess is not None and not is_one_of(preprocess, ("auto",)):
-        problems.add(f"preprocess is {preprocess!r:.80}; give 'auto' or None")
+    if not (
+        preprocess is None
+        or is_one_of(preprocess, ("auto",))
+        or is_transformer(preprocess)
+    ):
+        problems.add(
+            f"preprocess is {preprocess!r:.80}; give 'auto' or None, or a scikit-learn "
+            "transformer"
+        )
     try:
         read_method(method, regularization)
     except DataError as error:

@@ -105,7 +105,7 @@ class TaskLoss(_OracleModule):
     --------
     >>> import torch
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> task_loss = csg.TaskLoss(newsvendor.build())
     >>> scenarios = torch.tensor([[[10.0], [20.0]]], requires_grad=True)
     >>> loss = task_loss(scenarios, torch.tensor([[15.0]]))
@@ -244,7 +244,7 @@ class DecisionLayer(_OracleModule):
     --------
     >>> import torch
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> decide = csg.DecisionLayer(newsvendor.build())
     >>> scenarios = torch.tensor([[[10.0], [20.0]]], requires_grad=True)
     >>> orders = decide(scenarios)

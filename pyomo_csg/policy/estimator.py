@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from pyomo.core.base.block import BlockData
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pyomo_csg.decisions.decision import Decision
@@ -16,7 +16,7 @@ from pyomo_csg.policy.fit import fit
 from pyomo_csg.validation import DEFAULT_SECONDS
 
 
-class ScenarioGenerator(BaseEstimator):
+class ScenarioGenerator(TransformerMixin, BaseEstimator):
     """:func:`pyomo_csg.fit` as a scikit-learn estimator.
 
     Contexts are X, outcomes are Y, and the score is minus the mean cost of the decisions.
@@ -41,12 +41,14 @@ class ScenarioGenerator(BaseEstimator):
     ----------
     policy_ : Policy
         The fitted policy.
+    n_features_in_ : int
+        The number of columns of X, unless X holds panels.
 
     Examples
     --------
     >>> from sklearn.model_selection import cross_val_score
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> X, Y = newsvendor.sample(30, seed=1)
     >>> generator = csg.ScenarioGenerator(newsvendor.build(), 2, method="mmd")
     >>> generator.fit(X, Y).predict(X[:3]).shape
@@ -66,7 +68,7 @@ class ScenarioGenerator(BaseEstimator):
         regularization: float | str = "auto",
         context: Any = None,
         known: Any = None,
-        preprocess: str | None = "auto",
+        preprocess: Any = "auto",
         network: Any = None,
         config: FitConfig | dict[str, Any] | None = None,
         seed: int = 0,
@@ -92,6 +94,13 @@ class ScenarioGenerator(BaseEstimator):
         self.seconds = seconds
         self.options = options
 
+    def __sklearn_tags__(self) -> Any:  # by scikit-learn 1.6 and later
+        """Return what scikit-learn's tools and checks need to know about X and Y."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = tags.target_tags.multi_output = True
+        tags.input_tags.three_d_array = True
+        return tags
+
     def fit(self, X: Any, Y: Any) -> ScenarioGenerator:  # noqa: N803
         """Learn from contexts X and the outcomes Y that followed them.
 
@@ -104,6 +113,9 @@ class ScenarioGenerator(BaseEstimator):
         """
         options = self.get_params(deep=False)
         self.policy_ = fit(options.pop("model"), (X, Y), **options)
+        shape = np.asarray(X).shape
+        if len(shape) == 2:
+            self.n_features_in_ = shape[1]
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
@@ -124,7 +136,8 @@ class ScenarioGenerator(BaseEstimator):
     def score(self, X: Any, Y: Any) -> float:  # noqa: N803
         """Return minus the mean cost of the decisions for X with outcomes Y.
 
-        If the model is maximized, this is the mean profit.
+        If the model is maximized, this is the mean profit. With a risk measure, return
+        minus the mean-CVaR of the costs over the rows.
         """
         decisions = np.atleast_2d(self.predict(X))
         outcomes = Y if np.ndim(Y) == 2 else np.reshape(Y, (-1, 1))
@@ -133,4 +146,5 @@ class ScenarioGenerator(BaseEstimator):
         costs = self.policy_.oracle.cost(
             decisions, outcomes, known=known, progress=self.progress
         )
-        return -float(costs.mean())
+        risk = self.policy_.two_stage.risk
+        return -float(costs.mean() if risk is None else risk.measure(costs))

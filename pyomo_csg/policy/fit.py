@@ -49,7 +49,7 @@ def fit(
     regularization: float | str = "auto",
     context: Any = None,
     known: Any = None,
-    preprocess: str | None = "auto",
+    preprocess: Any = "auto",
     network: Any = None,
     config: FitConfig | dict[str, Any] | None = None,
     seed: int = 0,
@@ -106,10 +106,12 @@ def fit(
         function from a random generator and n to n values; or a column (n,). With arrays
         for ``data``, also an array (n, r). A DataFrame's columns by Pyomo name are found
         without it, and are context like any other column.
-    preprocess : {'auto', None}
+    preprocess : 'auto', None or transformer
         What happens to columns of text, dates and missing values. ``'auto'`` turns them
         into numbers, and the policy does the same when it decides; the report says what each
-        column became. None refuses them.
+        column became. None refuses them. A copy of a scikit-learn transformer is fitted to
+        the context columns: StandardScaler, OneHotEncoder, SimpleImputer, Pipeline or
+        ColumnTransformer of these.
     network : str, Module, LocationScale or Linear, optional
         ``'mlp'`` (default), ``'lstm'`` (default for panels), ``'linear'``,
         ``'constant'`` or ``'location-scale'``. Or your own module, from standardized
@@ -156,7 +158,7 @@ def fit(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> pairs = newsvendor.sample(60, seed=1)
     >>> policy = csg.fit(
     ...     newsvendor.build(), pairs, scenarios=2, method="mmd", progress=False
@@ -251,7 +253,7 @@ def plan(
     scenarios: int = 5,
     context: Any = None,
     known: Any = None,
-    preprocess: str | None = "auto",
+    preprocess: Any = "auto",
     network: Any = None,
     config: FitConfig | dict[str, Any] | None = None,
     seed: int = 0,
@@ -280,7 +282,7 @@ def plan(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> found = csg.plan(newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2)
     >>> found.scenarios, found.has_gradient
     (2, True)

@@ -111,7 +111,7 @@ def load(
     --------
     >>> import tempfile
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> pairs = newsvendor.sample(30, seed=1)
     >>> policy = csg.fit(
     ...     newsvendor.build(), pairs, scenarios=2, method="mmd", progress=False
@@ -156,6 +156,12 @@ def read_stage_names(path: str | os.PathLike[str]) -> tuple[list[str], list[str]
     """Return the names of a policy file's first-stage variables and uncertain Params."""
     content, _ = _read(readable_path(path))
     return content["first_stage_variables"], content["uncertain_params"]
+
+
+def read_summary(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the summary of the fit in a policy file."""
+    content, _ = _read(readable_path(path))
+    return content["summary"]
 
 
 def _describe(policy: Policy) -> dict[str, Any]:

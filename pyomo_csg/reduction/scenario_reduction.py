@@ -163,7 +163,7 @@ def reduce(
     --------
     >>> import numpy as np
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> demands = np.random.default_rng(0).gamma(2.0, 10.0, (500, 1))
     >>> found = csg.reduce(newsvendor.build(price=2.0), demands, scenarios=2)
     >>> found

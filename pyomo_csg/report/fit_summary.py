@@ -46,6 +46,8 @@ def fit_summary(policy: LearnedDecider, verdict: Verdict | None = None) -> str:
         _line("method", policy.method),
         _line("scenarios", _scenario_count(policy)),
     ]
+    if policy.two_stage.risk is not None:
+        lines.append(_line("risk", policy.two_stage.risk))
     if "pairs" in summary:
         lines.append(_line("learned from", f"{summary['pairs']} pairs"))
     lines += _column_lines(policy)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from pyomo_csg.decisions.decider import LearnedDecider
-from pyomo_csg.decisions.number_formats import with_error
+from pyomo_csg.decisions.number_formats import number, with_error
 from pyomo_csg.decisions.verdict import POLICY, Verdict
 from pyomo_csg.evaluation.comparison import Comparison, compare, read_pairs
 from pyomo_csg.learn.config import FitConfig
@@ -224,7 +224,7 @@ def _lead(policy: LearnedDecider) -> str:
     two_stage = policy.two_stage
     columns = ", ".join(policy.context_names or ())
     numbers = _count(len(two_stage.uncertain_params), "uncertain number")
-    decisions = _count(len(two_stage.first_stage_variables), "number")
+    decisions = _count(len(two_stage.plain.first_stage_variables), "number")
     scenarios = (
         "scenarios" if policy.count is None else _count(policy.count, "scenario")
     )
@@ -239,11 +239,11 @@ def _facts(policy: LearnedDecider) -> list[tuple[str, str]]:
     two_stage, summary = policy.two_stage, policy.learned.summary
     columns = ", ".join(policy.context_names or ())
     integers = " (some are integer)" if two_stage.integer else ""
-    first = _count(len(two_stage.first_stage_variables), "variable")
+    first = _count(len(two_stage.plain.first_stage_variables), "variable")
     facts = [
         ("model", f"{two_stage.model.name}, {two_stage.sense}"),
         ("first stage", f"{first}{integers}"),
-        ("recourse", _count(len(two_stage.recourse_variables), "variable")),
+        ("recourse", _count(len(two_stage.plain.recourse_variables), "variable")),
         ("uncertain", _count(len(two_stage.uncertain_params), "number")),
         ("context", columns or _count(math.prod(policy.context_shape), "number")),
         ("scenarios for a context", str(policy.count or "depends on the context")),
@@ -252,6 +252,8 @@ def _facts(policy: LearnedDecider) -> list[tuple[str, str]]:
     if len(policy.context_shape) > 1:
         sizes = " × ".join(map(str, policy.context_shape))
         facts.insert(5, ("steps × numbers of a context", sizes))
+    if two_stage.risk is not None:
+        facts.insert(1, ("objective", str(two_stage.risk)))
     if "pairs" in summary:
         facts.append(("learned from", _count(summary["pairs"], "pair")))
     facts += [("made", line) for line in describe_lineage(policy.learned.lineage)]
@@ -294,6 +296,7 @@ def _costs(compared: Comparison) -> dict[str, Any]:
     return {
         "pairs": len(costs),
         "word": "profit" if compared.maximized else "cost",
+        "level": compared.risk and f"{100 * compared.risk.level:g}",
         "shares": shares,
         "curves": {name: np.quantile(costs[name], shares) for name in costs},
         "table": [
@@ -304,6 +307,7 @@ def _costs(compared: Comparison) -> dict[str, Any]:
                 "first_better": row.first_better,
                 "own": with_error(row.mean, row.standard_error),
                 "apart": with_error(row.difference, row.difference_error),
+                **({"tail": number(sign * row.cvar)} if compared.risk else {}),
             }
             for row in table.itertuples()
         ],

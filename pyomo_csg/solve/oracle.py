@@ -91,7 +91,7 @@ class Oracle:
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> oracle = csg.Oracle(newsvendor.build())
     >>> solution = oracle.solve([[10], [14], [30]])
     >>> solution.decision, round(solution.value, 3)
@@ -324,7 +324,9 @@ class Oracle:
         ----------
         decisions : array (n, s) or (s,)
             A decision that violates the bounds or constraints of the first stage by more
-            than a relative 1e-6 is infeasible.
+            than a relative 1e-6 is infeasible. In a model with a risk measure, a decision
+            that ends with its value at risk costs what the program adds up, and one
+            without costs what is paid.
         outcomes : array (n, p)
         known, on_error, progress, fresh, deadline, mip_gap
             As in :meth:`solve`.
@@ -333,6 +335,21 @@ class Oracle:
             ``'highs'`` always do.
         """
         self._check(on_error, deadline=deadline, mip_gap=mip_gap)
+        if self._is_paid(decisions):
+            paid, numbers = self.plain, self._arguments.known
+            costs = paid.cost(
+                decisions,
+                outcomes,
+                known=numbers if known is None else known,
+                on_error=on_error,
+                progress=progress,
+                fresh=fresh,
+                check_first_stage=check_first_stage,
+                deadline=deadline,
+                mip_gap=mip_gap,
+            )
+            self._last.failures = tuple(paid.failures)
+            return costs
         ys, omegas = self._arguments.decisions(decisions, outcomes, known)
         task = CostTask(ys, omegas)
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
@@ -346,6 +363,23 @@ class Oracle:
             lambda i: self._transform("recourse", decision=ys[i], outcome=omegas[i]),
         )
         return found.costs
+
+    @cached_property
+    def plain(self) -> Oracle:
+        """The oracle of the model without its risk measure; itself if there is none."""
+        if self.two_stage.risk is None:
+            return self
+        return self.on(self.two_stage.plain.model)
+
+    def _is_paid(self, decisions: Any) -> bool:
+        """Whether decisions of a model with a risk measure lack their value at risk."""
+        if self.two_stage.quantile is None:
+            return False
+        if hasattr(decisions, "columns"):
+            return self.two_stage.quantile.name not in map(str, decisions.columns)
+        shape = np.shape(decisions) if count_axes(decisions) else ()
+        width = len(self.two_stage.first_stage_variables)
+        return shape[-1:] == (width - 1,)
 
     def rehearse(self, scenarios: Any, outcomes: Any, known: Any = None) -> None:
         """Find the bases of the recourse on some cases, for all later batches.

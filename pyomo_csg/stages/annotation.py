@@ -20,12 +20,14 @@ from pyomo.core.base.suffix import Suffix
 from pyomo.core.base.var import Var
 
 from pyomo_csg.errors import AnnotationError, shortlist
+from pyomo_csg.stages.risk import MeanCVaR, add_risk, remove_risk
 from pyomo_csg.validation import Problems
 
 FIRST_STAGE = "csg_first_stage_variables"
 UNCERTAIN = "csg_uncertain_params"
 KNOWN = "csg_known_params"
-ANNOTATION = (FIRST_STAGE, UNCERTAIN, KNOWN)
+RISK = "csg_risk"
+ANNOTATION = (FIRST_STAGE, UNCERTAIN, KNOWN, RISK)
 
 
 def annotate(
@@ -34,6 +36,7 @@ def annotate(
     first_stage_variables: Any,
     uncertain_params: Any,
     known_params: Any = None,
+    risk: MeanCVaR | None = None,
 ) -> None:
     """Declare which variables are first stage and which Params are uncertain.
 
@@ -54,6 +57,10 @@ def annotate(
         Mutable Params, in the same forms, whose values are known when the decision is
         made but differ from case to case: today's stock, tariff or fleet. They may
         stand anywhere in either stage.
+    risk : MeanCVaR, optional
+        Minimize a weighted sum of the mean and the CVaR of the cost instead of its
+        expectation; of a profit, maximize it. The model stays as it is: programs are
+        rewritten when they are made.
 
     Raises
     ------
@@ -87,6 +94,10 @@ def annotate(
             model, known_params, Param, "known_params", is_optional=True
         )
         problems.add(*found)
+    if not isinstance(risk, MeanCVaR | None):
+        problems.add(
+            f"risk is a {type(risk).__name__}; give csg.MeanCVaR(weight=0.5, level=0.95)"
+        )
     uncertain = ComponentSet(params)
     if both := [p.name for p in known if p in uncertain]:
         problems.add(
@@ -104,6 +115,7 @@ def annotate(
     _store(model, FIRST_STAGE, variables)
     _store(model, UNCERTAIN, params)
     _store(model, KNOWN, known)
+    _store_risk(model, model, risk if risk is not None and risk.weight else None)
 
 
 def read_annotation(model: BlockData, name: str) -> list[ComponentData] | None:
@@ -145,6 +157,44 @@ def _store(model: BlockData, name: str, members: list[ComponentData]) -> None:
     model.add_component(name, suffix)
     for position, data in enumerate(members):
         suffix[data] = position
+
+
+def read_risk(model: BlockData) -> tuple[MeanCVaR | None, BlockData | None]:
+    """Return the risk measure, and the Block that states it if the model was rewritten."""
+    suffix = model.component(RISK)
+    if suffix is not None and suffix.ctype is Suffix:
+        for key, risk in suffix.items():
+            return risk, None if key is model else key
+    return None, None
+
+
+def state_risk(model: BlockData) -> bool:
+    """Rewrite a model with a risk measure, in place, if it is not yet; say whether it was."""
+    risk, block = read_risk(model)
+    if risk is None or block is not None or not is_annotated(model):
+        return False
+    block = add_risk(model, model.component(FIRST_STAGE), risk)
+    if block is not None:
+        _store_risk(model, block, risk)
+    return block is not None
+
+
+def withdraw_risk(model: BlockData, forget: bool = False) -> None:
+    """Undo :func:`state_risk`, in place; ``forget`` the measure, too."""
+    risk, block = read_risk(model)
+    if block is not None:
+        remove_risk(model, model.component(FIRST_STAGE), block)
+    _store_risk(model, model, None if forget else risk)
+
+
+def _store_risk(model: BlockData, key: Any, risk: MeanCVaR | None) -> None:
+    """Keep a risk measure by the model, or by the Block that states it."""
+    if model.component(RISK) is not None:
+        model.del_component(RISK)
+    if risk is not None:
+        suffix = Suffix(direction=Suffix.LOCAL)
+        model.add_component(RISK, suffix)
+        suffix[key] = risk
 
 
 def select_data(

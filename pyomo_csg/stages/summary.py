@@ -41,6 +41,7 @@ def summarize(two_stage: TwoStageModel) -> str:
         *_labeled_lines("known numbers", _params(two_stage.known_params)),
         *_labeled_lines("uncertain bounds", _components(two_stage.uncertain_bounds)),
         *_labeled_lines("known bounds", _components(two_stage.known_bounds)),
+        *_labeled_lines("risk", [str(two_stage.risk)] if two_stage.risk else []),
         *_labeled_lines("h(y)", [_shorten(two_stage.first_stage_cost)]),
         *_labeled_lines("q(y, z, omega)", [_shorten(two_stage.recourse_cost)]),
     ]

@@ -20,6 +20,9 @@ from pyomo_csg.stages.annotation import (
     UNCERTAIN,
     check_constructed,
     read_annotation,
+    read_risk,
+    state_risk,
+    withdraw_risk,
 )
 from pyomo_csg.stages.stage_inference import (
     FIRST,
@@ -54,8 +57,14 @@ class TwoStageModel:
     Attributes
     ----------
     model : ConcreteModel
+        With a risk measure, a copy of the model that states it: the Block ``risk`` holds
+        the plain ``cost``, the first-stage variable ``value_at_risk``, and the recourse
+        variable ``excess``.
     objective : ObjectiveData
         The active objective.
+    risk : MeanCVaR or None
+    quantile : VarData or None
+        The value at risk, which is the last first-stage variable of a model with risk.
     uncertainty : Uncertainty
         Its ``touches(expr)`` says whether an expression belongs to the recourse.
     sense : ObjectiveSense
@@ -75,7 +84,7 @@ class TwoStageModel:
 
     Examples
     --------
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> import pyomo_csg as csg
     >>> print(csg.TwoStageModel(newsvendor.build()))
     Two-stage model 'newsvendor', minimize
@@ -91,6 +100,12 @@ class TwoStageModel:
 
     def __init__(self, model: BlockData):
         check_constructed(model)
+        self.risk, block = read_risk(model)
+        if self.risk is not None and block is None:
+            model = model.clone()
+            state_risk(model)
+            _, block = read_risk(model)
+        self.quantile = None if block is None else block.value_at_risk
         objectives = model_checks.active_objectives(model)
         structure = [
             *model_checks.objective_problems(objectives),
@@ -147,6 +162,15 @@ class TwoStageModel:
     def copy(self) -> TwoStageModel:
         """Return the view of a copy of the model."""
         return TwoStageModel(self.model.clone())
+
+    @cached_property
+    def plain(self) -> TwoStageModel:
+        """The model without its risk measure: its objective is what a decision costs."""
+        if self.risk is None:
+            return self
+        model = self.model.clone()
+        withdraw_risk(model, forget=True)
+        return TwoStageModel(model)
 
     @cached_property
     def first_stage_constraints(self) -> list[Any]:
@@ -229,7 +253,7 @@ class TwoStageModel:
         Examples
         --------
         >>> import pyomo_csg as csg
-        >>> from models import farmer
+        >>> from pyomo_csg.zoo import farmer
         >>> two_stage = csg.TwoStageModel(farmer.build())
         >>> creator, names, kwargs = two_stage.to_mpisppy(farmer.scenarios(3))
         >>> names

@@ -29,7 +29,11 @@ from pyomo.core.expr.numvalue import polynomial_degree
 
 from pyomo_csg.errors import DataError, ModelError
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.annotation import check_constructed
+from pyomo_csg.stages.annotation import (
+    check_constructed,
+    state_risk,
+    withdraw_risk,
+)
 from pyomo_csg.stages.inputs import (
     decision_vector,
     known_batch,
@@ -86,6 +90,15 @@ class ProgramTransformation(Transformation):
 
     def _apply_to(self, model: BlockData, **kwds: Any) -> None:
         config = self._config(kwds)
+        was_plain = state_risk(model)
+        try:
+            self._check_and_build(model, config)
+        except BaseException:
+            if was_plain:
+                withdraw_risk(model)
+            raise
+
+    def _check_and_build(self, model: BlockData, config: Any) -> None:
         two_stage = TwoStageModel(model)
         problems = Problems(f"The data does not fit '{model.name}'")
         params = two_stage.known_params
@@ -228,7 +241,7 @@ class ExtensiveForm(ProgramTransformation):
     Examples
     --------
     >>> import pyomo.environ as pyo
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> ef = pyo.TransformationFactory('csg.extensive_form').create_using(
     ...     newsvendor.build(), scenarios=[[10], [14], [30]], weights=[0.1, 0.6, 0.3]
     ... )
@@ -270,7 +283,7 @@ class OptSearch(ProgramTransformation):
     Examples
     --------
     >>> import pyomo.environ as pyo
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> search = pyo.TransformationFactory('csg.opt_search').create_using(
     ...     newsvendor.build(), scenarios=[[10]], outcome=[12], optimal_value=-0.5
     ... )
@@ -342,7 +355,7 @@ class Recourse(ProgramTransformation):
     Examples
     --------
     >>> import pyomo.environ as pyo
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> recourse = pyo.TransformationFactory('csg.recourse').create_using(
     ...     newsvendor.build(), decision={'order': 20}, outcome={'demand': 12}
     ... )

@@ -1,12 +1,17 @@
 """The site has a place for every page and every public name."""
 
 import re
-from pathlib import Path
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
 
 import pyomo_csg as csg
+from tests.docs import decision_tree
+from tests.docs.pages import DOCS, PACKAGE, ROOT, sections, word_count
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
+MOST_WORDS = 1_500
 
 
 def test_every_public_name_is_in_the_api():
@@ -24,6 +29,12 @@ def test_the_readme_links_to_what_is_there():
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
+def test_the_readme_shows_a_picture_that_is_there():
+    (picture,) = re.findall(r'<img src="([^"]+)"', (ROOT / "README.md").read_text())
+
+    assert (ROOT / picture).is_file()
+
+
 def test_the_readme_stays_on_one_screen():
     readme = (ROOT / "README.md").read_text()
 
@@ -32,13 +43,66 @@ def test_the_readme_stays_on_one_screen():
 
 
 def test_the_index_lists_each_page_once():
-    index = (DOCS / "index.md").read_text()
-    trees = re.findall(r"^```{toctree}\n(?::.*\n)*\n([^`]*)```", index, re.MULTILINE)
-    named = [name for tree in trees for name in tree.split() if "[" not in name]
+    named = [name for names in sections().values() for name in names]
     found = named + [path.stem for path in DOCS.glob("[br]e[ns]*.md")]
 
     pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
     assert sorted(found) == sorted(pages)
+
+
+def test_pages_are_short():
+    """A page that is not reference takes ten minutes to read, at most."""
+    counts = {path.stem: word_count(path.read_text()) for path in DOCS.glob("*.md")}
+    reference = set(sections()["Reference"])
+    long = {name for name, count in counts.items() if count > MOST_WORDS}
+
+    assert long - reference == set()
+
+
+def test_a_page_starts_with_words():
+    """After the title, a page says what the reader gets, before any code or table."""
+    for path in DOCS.glob("*.md"):
+        title, _, rest = path.read_text().partition("\n\n")
+        assert title.startswith("# "), path.name
+        assert re.match(r"[A-Z\[]", rest), path.name
+
+
+def test_the_decision_tree_shows_the_figures_of_the_field_page():
+    drawn, page = decision_tree.PICTURE.read_text(), (DOCS / "field.md").read_text()
+    figures = re.findall(
+        r"\d[\d,]*\.\d+", " ".join(step[2] for step in decision_tree.STEPS)
+    )
+
+    assert drawn == decision_tree.drawing(), "run python -m tests.docs.decision_tree"
+    assert len(figures) > 4
+    assert [figure for figure in figures if figure not in page] == []
+
+
+@pytest.mark.skipif(not find_spec("codespell_lib"), reason="codespell is not installed")
+def test_no_word_is_misspelled():
+    command = [sys.executable, "-m", "codespell_lib"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (ran.stdout, ran.returncode) == ("", 0)
+
+
+def test_documented_code_runs_after_pip_install():
+    """Nothing imports what is only in a checkout: models, tests or examples."""
+    pages = [ROOT / "README.md", *DOCS.glob("*.md"), *PACKAGE.rglob("*.py")]
+    local = re.compile(
+        r"^ *>>> (?:from|import) (?:models|tests|examples)\b.*", re.MULTILINE
+    )
+    found = {path.name: local.findall(path.read_text()) for path in pages}
+
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_the_zoo_holds_each_model_of_the_page():
+    page = (DOCS / "models.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+
+    assert sorted(listed) == sorted(csg.zoo.__all__)
+    assert all(callable(getattr(csg.zoo, name).build) for name in listed)
 
 
 def test_all_code_on_the_pages_is_tested():

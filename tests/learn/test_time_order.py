@@ -71,6 +71,52 @@ def test_dates_in_the_index_make_a_series(kind):
     ).has_dates
 
 
+def test_a_named_index_of_dates_is_a_column_everywhere():
+    contexts, outcomes = newsvendor.sample(60, seed=0)
+    days = pd.date_range("2026-01-05", periods=60, name="day")
+    by_index = pd.DataFrame({"a": contexts[:, 0], "demand": outcomes[:, 0]}, days)
+    by_column = by_index.reset_index()
+    baselines = [
+        csg.baselines.SampleAverage(newsvendor.build(), table)
+        for table in (by_index, by_column)
+    ]
+    names = baselines[0].context_names
+    assert names == baselines[1].context_names
+    assert names[:2] == ("day Mon", "day Tue") and names[-1] == "a"
+    ours, theirs = (one.read_contexts(by_column)[0] for one in baselines)
+    assert (ours == theirs).all()
+    mine, _ = baselines[0].read_contexts(by_index)
+    assert (mine == theirs).all() and mine[:, 0].sum() == 9  # Mondays
+    one = baselines[0].decide({"day": "2026-03-02", "a": 0.0})
+    assert one["order"] == baselines[0].decide(by_index)["order"].iloc[0]
+    found = csg.evaluate({"SAA": baselines[0]}, by_index, progress=False)
+    assert len(found.costs) == 60
+    plain = by_index.rename_axis(None)
+    assert csg.baselines.SampleAverage(newsvendor.build(), plain).context_names == (
+        "a",
+    )
+
+
+@pytest.mark.parametrize("kind", ["index", "periods", "column"])
+def test_long_gaps_between_dates_are_reported(kind, caplog):
+    two_stage = csg.TwoStageModel(newsvendor.build())
+    contexts, outcomes = newsvendor.sample(20, seed=0)
+    days = pd.date_range("2026-01-05", periods=40, freq="B")
+    for dates, gaps in ((days[:20], 0), (days[:10].append(days[30:]), 1)):
+        caplog.clear()
+        frame = pd.DataFrame(contexts, columns=["a", "b"])
+        if kind == "column":
+            frame["day"] = dates
+        else:
+            frame.index = dates if kind == "index" else dates.to_period("D")
+        assert read_history(two_stage, (frame, outcomes)).has_dates
+        found = (
+            "long gaps (1), the first from 2026-01-16 00:00:00 to 2026-02-16"
+            in caplog.text
+        )
+        assert found == bool(gaps)
+
+
 def test_dates_that_are_not_in_order_are_reported(caplog):
     two_stage = csg.TwoStageModel(newsvendor.build())
     contexts, outcomes = newsvendor.sample(20, seed=0)

@@ -45,6 +45,7 @@ class Program:
     seed: int
     kind: str
     sense: int = 1
+    risk: csg.MeanCVaR | None = None
     n1: int = field(init=False)
     n2: int = field(init=False)
 
@@ -141,7 +142,11 @@ class Program:
                 m.stock[j] = number
             marks = {}
         csg.annotate(
-            m, first_stage_variables=[m.y, m.over], uncertain_params=m.omega, **marks
+            m,
+            first_stage_variables=[m.y, m.over],
+            uncertain_params=m.omega,
+            risk=self.risk,
+            **marks,
         )
         return m
 
@@ -195,6 +200,10 @@ class Program:
         if decision is not None:
             low[:width] = high[:width] = decision
         costs, constants = np.array(costs), np.array(constants)
+        if self.risk is not None and decision is None:
+            return self._solve_risk(
+                h + costs, constants, weights, rows, cut, bounds=(low, high, kinds)
+            )
         saa_cost, saa_constant = h + weights @ costs, weights @ constants
         saa_square = h2 + weights @ squares
         if cut is not None:
@@ -204,6 +213,29 @@ class Program:
         if self.kind == "quadratic":
             return _minimize(saa_cost, saa_square, rows, bounds) + saa_constant
         return _solved(saa_cost, rows, bounds, kinds).fun + saa_constant
+
+    def _solve_risk(self, costs, constants, weights, rows, cut, bounds):
+        """Return the mean-CVaR optimum, as a program with a quantile and its excesses."""
+        (n, size), w = costs.shape, self.risk.weight
+        share = w / (1 - self.risk.level)
+        wide = [
+            LinearConstraint(np.pad(row.A, ((0, 0), (0, n + 1))), row.lb, row.ub)
+            for row in rows
+        ]
+        tail = np.hstack([-costs, np.ones((n, 1)), np.eye(n)])
+        wide.append(LinearConstraint(tail, constants, np.inf))
+
+        def objective(shares):
+            return np.concatenate([(1 - w) * shares @ costs, [w], share * shares])
+
+        goal, constant = objective(weights), (1 - w) * weights @ constants
+        if cut is not None:
+            wide.append(LinearConstraint(goal, -np.inf, cut - constant))
+            last = np.eye(n)[-1]
+            goal, constant = objective(last), (1 - w) * constants[-1]
+        low, high, kinds = (np.append(one, np.zeros(n + 1)) for one in bounds)
+        low[size], high[size:] = -np.inf, np.inf
+        return _solved(goal, wide, Bounds(low, high), kinds).fun + constant
 
 
 def _solved(cost, rows, bounds, kinds=None):

@@ -208,7 +208,7 @@ class Neur2SP(Baseline):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> baseline = csg.baselines.Neur2SP(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), labels=200, progress=False
     ... )

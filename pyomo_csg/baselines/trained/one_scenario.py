@@ -66,7 +66,7 @@ class OneScenario(Baseline):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> baseline = csg.baselines.OneScenario(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), map="tree", progress=False
     ... )
@@ -279,7 +279,7 @@ class LandscapeSurrogate(Baseline):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> quick = csg.FitConfig(mmd_epochs=5, loss_epochs=5, task_epochs=2, rounds=1)
     >>> baseline = csg.baselines.LandscapeSurrogate(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), config=quick, progress=False

@@ -49,7 +49,7 @@ class StochasticOptimizationForest(WeightedSAA):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> pairs = newsvendor.sample(60, seed=1)
     >>> policy = csg.baselines.StochasticOptimizationForest(
     ...     newsvendor.build(), pairs, trees=10, decisions=12, progress=False

@@ -168,7 +168,7 @@ class SupportProbabilities(Baseline):
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> baseline = csg.baselines.SupportProbabilities(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), support=5, progress=False
     ... )

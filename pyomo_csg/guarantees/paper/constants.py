@@ -156,7 +156,7 @@ def cost_range(model: BlockData, support: Any = None) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> low, high = cost_range(newsvendor.build(), (14.0, 16.0))
     >>> round(low, 3), round(high, 3)
     (-0.8, 1.2)
@@ -330,7 +330,7 @@ def task_constants(
 
     Examples
     --------
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> found = task_constants(newsvendor.build(), scenarios=2, support=(10.0, 20.0))
     >>> round(found.u_pi, 3), round(found.penalty, 3), found.complete
     (0.95, 18.0, False)

@@ -161,7 +161,7 @@ def mmd_bound(
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> pairs = newsvendor.sample(60, seed=1)
     >>> policy = csg.fit(
     ...     newsvendor.build(), pairs, scenarios=2, method="mmd", progress=False,

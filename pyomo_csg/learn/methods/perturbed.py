@@ -36,7 +36,7 @@ class Perturbed:
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> policy = csg.fit(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2,
     ...     method=csg.methods.Perturbed(samples=4), config={"task_epochs": 1},

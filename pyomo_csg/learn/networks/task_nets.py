@@ -145,7 +145,7 @@ class Linear:
     Examples
     --------
     >>> import pyomo_csg as csg
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> policy = csg.fit(
     ...     newsvendor.build(), newsvendor.sample(60, seed=1), scenarios=2, method="mmd",
     ...     network=csg.Linear(bound=1.5), progress=False,

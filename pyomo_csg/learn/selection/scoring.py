@@ -277,16 +277,26 @@ def observed_costs(task: Task, fit: Fit, rows: np.ndarray) -> np.ndarray:
 
 def decide_on_rows(task: Task, fit: Fit, rows: np.ndarray) -> np.ndarray:
     """Return a fit's decisions (n, s) on rows; NaN where a program was not solved."""
-    if not len(rows):
+    count = len(rows)
+    if not count:
         return np.empty((0, len(task.oracle.two_stage.first_stage_variables)))
     scenarios, weights = fit.scenarios(task, rows)
     if isinstance(scenarios, np.ndarray):
+        if _are_one_program(scenarios, weights, task.history.known[rows]):
+            rows, scenarios = rows[:1], scenarios[:1]
+            weights = None if weights is None else weights[:1]
+            return task.solve(scenarios, weights, rows).decision.repeat(count, axis=0)
         return task.solve(scenarios, weights, rows).decision
     # Their number differs between contexts.
     cases = zip(scenarios, weights or (), rows[:, None], strict=True)
     return np.stack(
         [task.solve(z[None], w[None], row).decision[0] for z, w, row in cases]
     )
+
+
+def _are_one_program(*arrays: np.ndarray | None) -> bool:
+    """Whether the data of all rows is the same, as that of constant scenarios is."""
+    return all((array == array[:1]).all() for array in arrays if array is not None)
 
 
 def costs_by_residual(

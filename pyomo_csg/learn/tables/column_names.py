@@ -50,6 +50,20 @@ def match_columns(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return table.set_axis(columns, axis=1)
 
 
+def with_date_column(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table that has its index as a column, too, if that holds dates and has a name."""
+    import pandas as pd
+
+    index = table.index
+    if not isinstance(index, pd.DatetimeIndex) or index.name is None:
+        return table
+    if str(index.name) in map(str, table.columns):
+        return table
+    wider = table.copy(deep=False)
+    wider.insert(0, str(index.name), index)
+    return wider
+
+
 def _label(column: Hashable) -> str:
     """Return the name of a column; the parts of a tuple as Pyomo joins them."""
     if not isinstance(column, tuple):

@@ -15,6 +15,7 @@ import numpy as np
 
 from pyomo_csg.errors import shortlist
 from pyomo_csg.learn.tables.columns import parses_as_number
+from pyomo_csg.validation import is_number
 
 _log = logging.getLogger(__name__)
 
@@ -182,6 +183,66 @@ class DateEncoding:
         return ", ".join(_PART_NAMES[part] for part in self.parts) or "nothing"
 
 
+@dataclass(frozen=True)
+class TransformedColumn:
+    """What a scikit-learn transformer does to a column: fill it, scale it, or split it up."""
+
+    kind: ClassVar[str] = "transformed"
+    name: str
+    fill: float | str | None = None  # where a cell is missing
+    indicator: bool = False  # of missing cells
+    center: float = 0.0
+    width: float = 1.0
+    is_scaled: bool = False
+    levels: tuple[str, ...] | None = None  # with an indicator each
+    dropped: int = -1  # the level without one
+    refuses_new: bool = False
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        if self.levels is not None:
+            kept = self._kept
+            return tuple(f"{self.name} = {self.levels[j]}" for j in kept)
+        first = f"{self.name} scaled" if self.is_scaled else self.name
+        return (first, f"{self.name} missing") if self.indicator else (first,)
+
+    @property
+    def _kept(self) -> list[int]:
+        return [j for j in range(len(self.levels or ())) if j != self.dropped]
+
+    def encode(self, cells: Sequence[Any]) -> np.ndarray:
+        missing = np.array([is_missing(cell) for cell in cells])
+        if self.fill is not None:
+            cells = [
+                self.fill if gone else cell
+                for cell, gone in zip(cells, missing, strict=True)
+            ]
+        if self.levels is not None:
+            return self._indicators([cell_text(cell) for cell in cells])
+        numbers = NumberEncoding(self.name).encode(cells)
+        scaled = (numbers - self.center) / self.width
+        return np.column_stack([scaled, missing]) if self.indicator else scaled
+
+    def _indicators(self, texts: list[str]) -> np.ndarray:
+        levels = self.levels or ()
+        new = sorted(set(texts) - set(levels))
+        if new and self.refuses_new:
+            raise ValueError(
+                f"is {new[0]!r:.60}, which the history does not have; use "
+                "OneHotEncoder(handle_unknown='ignore')"
+            )
+        found = [[text == level for level in levels] for text in texts]
+        return np.array(found, float).reshape(len(texts), -1)[:, self._kept]
+
+    def __str__(self) -> str:
+        words = [f"{self.fill} where it is missing"] * (self.fill is not None)
+        words += ["an indicator of what is missing"] * self.indicator
+        words += [f"({self.center:g} subtracted, / {self.width:g})"] * self.is_scaled
+        if self.levels is not None:
+            words.append(f"an indicator for each of {len(self._kept)} values")
+        return ", ".join(words) or "a number"
+
+
 _PARTS = {
     "hour": ("hour sine", "hour cosine"),
     "weekday": _WEEKDAYS,
@@ -196,7 +257,13 @@ _PART_NAMES = {
 }
 KINDS: dict[str, Any] = {
     one.kind: one
-    for one in (NumberEncoding, LevelEncoding, HashedEncoding, DateEncoding)
+    for one in (
+        NumberEncoding,
+        LevelEncoding,
+        HashedEncoding,
+        DateEncoding,
+        TransformedColumn,
+    )
 }
 
 
@@ -212,11 +279,32 @@ def check_restored(one: Any) -> None:
         is_valid &= isinstance(one.has_other, bool)
     elif isinstance(one, HashedEncoding):
         is_valid &= isinstance(one.buckets, int) and 0 < one.buckets <= 2**12
+    elif isinstance(one, TransformedColumn):
+        is_valid &= _is_transformed_column(one)
     else:
         is_valid &= isinstance(one.start, float | int) and math.isfinite(one.start)
         is_valid &= all(part in _PARTS for part in one.parts)
     if not is_valid:
         raise ValueError("the encoding of a column is damaged")
+
+
+def _is_transformed_column(one: TransformedColumn) -> bool:
+    """Whether the fields have the right types."""
+    levels = () if one.levels is None else one.levels
+    numbers = [one.center, one.width, *([one.fill] if one.levels is None else [])]
+    return (
+        isinstance(levels, tuple)
+        and all(isinstance(level, str) for level in levels)
+        and isinstance(one.fill, float | int | str | None)
+        and all(n is None or is_number(n) for n in numbers)
+        and one.center is not None
+        and bool(one.width)
+        and type(one.dropped) is int
+        and all(
+            isinstance(flag, bool)
+            for flag in (one.indicator, one.is_scaled, one.refuses_new)
+        )
+    )
 
 
 def is_missing(cell: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.learn.tables.column_names import match_columns
+from pyomo_csg.learn.tables.column_names import match_columns, with_date_column
 from pyomo_csg.learn.tables.columns import (
     Columns,
     as_array,
@@ -27,13 +27,15 @@ from pyomo_csg.learn.tables.preprocessing import (
     learn_preprocessing,
     read_date,
 )
+from pyomo_csg.learn.tables.transformers import is_transformer, learn_transformer
 from pyomo_csg.stages.inputs import find_invalid
 from pyomo_csg.stages.two_stage import TwoStageModel
-from pyomo_csg.validation import Problems
+from pyomo_csg.validation import Problems, is_one_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_GAP = 5.0  # usual steps; longer than a weekend with a holiday
 _log = logging.getLogger(__name__)
 
 _MIN_ROWS = 2
@@ -96,7 +98,7 @@ def read_history(
     two_stage: TwoStageModel,
     data: Any,
     context: Any = None,
-    preprocess: Preprocessing | str | None = "auto",
+    preprocess: Any = "auto",
     known: Any = None,
     seed: int = 0,
     least: int = _MIN_ROWS,
@@ -106,16 +108,20 @@ def read_history(
     ``data`` is a pair (contexts, outcomes) of arrays or DataFrames, or one DataFrame with
     the columns of both; outcomes are columns by their Pyomo names. ``context`` names the
     context columns of a DataFrame; the default is all columns that are not outcomes.
-    ``preprocess`` says how these become numbers: ``'auto'`` learns it from them, and None
-    refuses other cells than numbers. ``known`` holds known numbers that the data has no
-    columns for: see :mod:`~pyomo_csg.learn.tables.known_columns`. ``least`` is the number
-    of rows that are required. Messages count rows without a label and columns without a
-    name from 0.
+    ``preprocess`` says how these become numbers: ``'auto'`` learns it from them, None
+    refuses other cells than numbers, and a scikit-learn transformer is fitted to them.
+    ``known`` holds known numbers that the data has no columns for: see
+    :mod:`~pyomo_csg.learn.tables.known_columns`. ``least`` is the number of rows that are
+    required. Messages count rows without a label and columns without a name from 0.
     """
     problems = Problems(f"The data does not fit '{two_stage.model.name}'")
     names = [param.name for param in two_stage.uncertain_params]
     contexts: Columns | None = None
     outcomes: Columns | None = None
+    data = _name_columns(problems, two_stage, data, names)
+    problems.raise_any()
+    if is_one_of(preprocess, ("auto",)) or isinstance(preprocess, Preprocessing):
+        data = _add_dates(data)
     data, known = problems.check("known", add_known, two_stage, data, known, seed) or (
         data,
         None,
@@ -125,10 +131,8 @@ def read_history(
         context = None if context is None else preprocess.columns
     reader = _ContextReader(names, preprocess)
     if is_frame(data):
-        table = problems.check("outcomes", match_columns, data, names)
-        if table is not None:
-            contexts = problems.check("contexts", reader.from_frame, table, context)
-            outcomes = Columns.from_frame("outcomes", table, names, table.index)
+        contexts = problems.check("contexts", reader.from_frame, data, context)
+        outcomes = Columns.from_frame("outcomes", data, names, data.index)
     elif isinstance(data, tuple) and len(data) == 2:
         contexts = problems.check("contexts", reader.from_pair, data[0], context)
         outcomes = problems.check("outcomes", _pair_outcomes, data[1], names)
@@ -141,6 +145,11 @@ def read_history(
             problems.add_for(
                 "context",
                 "it names DataFrame columns, but contexts are an array; drop it",
+            )
+        if contexts.names is None and is_transformer(preprocess):
+            problems.add_for(
+                "preprocess",
+                "it transforms columns, but contexts are an array; give a DataFrame",
             )
     if outcomes is not None:
         _check_domains(two_stage.uncertain_params, outcomes)
@@ -167,6 +176,49 @@ def read_history(
     )
 
 
+def _name_columns(
+    problems: Problems, two_stage: TwoStageModel, data: Any, outcomes: list[str]
+) -> Any:
+    """Return data whose columns for annotated Params have Pyomo's names."""
+    known = [param.name for param in two_stage.known_params]
+    if is_frame(data):
+        table = problems.check("columns", match_columns, data, [*outcomes, *known])
+        return data if table is None else table
+    if isinstance(data, tuple) and len(data) == 2 and is_frame(data[0]) and known:
+        table = problems.check("contexts", match_columns, data[0], known)
+        return data if table is None else (table, data[1])
+    return data
+
+
+def _add_dates(data: Any) -> Any:
+    """Return data with a named index of dates as a column of the contexts."""
+    if is_frame(data):
+        return with_date_column(data)
+    if isinstance(data, tuple) and len(data) == 2 and is_frame(data[0]):
+        return with_date_column(data[0]), data[1]
+    return data
+
+
+def _warn_of_gaps(dates: pd.DatetimeIndex | pd.PeriodIndex) -> None:
+    """Warn if dates in order leave out a stretch of several steps."""
+    import pandas as pd
+
+    times = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else dates
+    steps = np.diff(times.to_numpy().astype("datetime64[s]").astype(float))
+    if not len(steps) or not np.median(steps):
+        return
+    places = np.flatnonzero(steps > _GAP * np.median(steps))
+    if len(places):
+        first = places[0]
+        _log.warning(
+            "the dates of the rows have long gaps (%d), the first from %s to %s; the rows "
+            "before and after a gap count as neighbors in time",
+            len(places),
+            times[first],
+            times[first + 1],
+        )
+
+
 def _are_dates(rows: Any) -> bool:
     """Whether labels, or a column, are dates in order; warn if they are not in order."""
     import pandas as pd
@@ -180,6 +232,8 @@ def _are_dates(rows: Any) -> bool:
             "the dates of the rows are not in order, so the rows are not treated as a time "
             "series; sort them, e.g. with sort_index()"
         )
+    else:
+        _warn_of_gaps(rows)
     return bool(rows.is_monotonic_increasing)
 
 
@@ -195,7 +249,7 @@ def _expected_data(data: Any, names: list[str]) -> str:
 class _ContextReader:
     """Reads contexts; ``preprocessing`` is what turned a table into numbers, if needed."""
 
-    def __init__(self, outcomes: list[str], preprocess: Preprocessing | str | None):
+    def __init__(self, outcomes: list[str], preprocess: Any):
         self._outcomes, self._preprocess = outcomes, preprocess
         self.preprocessing: Preprocessing | None = None
         self.has_dates = False
@@ -229,8 +283,13 @@ class _ContextReader:
         if isinstance(self._preprocess, Preprocessing):
             encoding: Preprocessing | None = self._preprocess
         else:
-            places = [found.index(name) for name in names]
-            encoding = learn_preprocessing(frame.iloc[:, places])
+            table = frame.iloc[:, [found.index(name) for name in names]]
+            is_user = is_transformer(self._preprocess)
+            encoding = (
+                learn_transformer(self._preprocess, table)
+                if is_user
+                else learn_preprocessing(table)
+            )
         if encoding is None:
             return Columns.from_frame("contexts", frame, names, frame.index)
         if not encoding.names:  # such as one weekday alone

@@ -55,7 +55,7 @@ class Preprocessing:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
-        return tuple(one.name for one in self.encodings)
+        return tuple(dict.fromkeys(one.name for one in self.encodings))
 
     @property
     def date_columns(self) -> tuple[str, ...]:

@@ -178,10 +178,15 @@ class _Compiler:
         low, body, high = con.to_bounded_expression()
         repn = self._repn(body)
         if repn.nonlinear is not None:
-            self._problems.append(
-                f"Constraint '{con.name}' is not linear in the variables; "
-                f"{_NONLINEAR_SOLVERS}"
-            )
+            quantile = self._two_stage.quantile
+            is_tail = quantile is not None and con is quantile.parent_block().tail
+            found = f"Constraint '{con.name}' is not linear in the variables"
+            if is_tail:
+                found = (
+                    f"Objective '{self._two_stage.objective.name}' is not linear in the "
+                    "variables, and risk= makes a constraint of it"
+                )
+            self._problems.append(f"{found}; {_NONLINEAR_SOLVERS}")
             return None
         entries = {self._column[key]: coef for key, coef in repn.linear.items()}
         lower = self._side(low, repn.constant)

@@ -65,7 +65,7 @@ class PyomoSolver:
     Examples
     --------
     >>> import numpy as np
-    >>> from models import newsvendor
+    >>> from pyomo_csg.zoo import newsvendor
     >>> engine = PyomoSolver(newsvendor.build(), 'appsi_highs')
     >>> demands, weights = np.array([[10.0], [14.0], [30.0]]), np.full(3, 1 / 3)
     >>> engine.solve(demands, weights).decision

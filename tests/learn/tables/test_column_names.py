@@ -58,6 +58,32 @@ def test_two_columns_that_mean_the_same_are_refused():
     assert matched("demand[a,1]", "demand[a, 1]") == ["demand[a,1]", "demand[a, 1]"]
 
 
+def test_known_params_are_matched_too(caplog):
+    m = pyo.ConcreteModel("shop")
+    m.demand = pyo.Param(["a"], mutable=True, initialize=5.0)
+    m.stock0 = pyo.Param(["a", "b"], mutable=True, initialize=0.0)
+    m.y = pyo.Var(bounds=(0, 10))
+    m.z = pyo.Var(within=pyo.NonNegativeReals)
+    m.need = pyo.Constraint(expr=m.y + m.z + sum(m.stock0.values()) >= m.demand["a"])
+    m.cost = pyo.Objective(expr=m.y + 3 * m.z)
+    csg.annotate(
+        m, first_stage_variables=m.y, uncertain_params=m.demand, known_params=m.stock0
+    )
+    names = [("demand", "a"), ("stock0", "a"), ("stock0", "b"), ("rain", "")]
+    rows = np.arange(40.0).reshape(10, 4) % 7
+    table = pd.DataFrame(rows, columns=pd.MultiIndex.from_tuples(names))
+    plain = pd.DataFrame(rows, columns=["demand[a]", "stock0[a]", "stock0[b]", "rain"])
+    spaced = plain.rename(columns={"stock0[a]": "stock0['a']"})
+    histories = [read_history(csg.TwoStageModel(m), t) for t in (plain, table, spaced)]
+    for history in histories:
+        assert history.known.tolist() == rows[:, 1:3].tolist()
+        assert history.context_names == ("stock0[a]", "stock0[b]", "rain")
+    policy = csg.baselines.SampleAverage(m, table)
+    decisions = [policy.decide(t) for t in (plain, table, spaced)]
+    for decision in decisions:
+        assert decision.to_numpy() == pytest.approx(decisions[0].to_numpy())
+
+
 def test_a_history_is_read_by_meaning():
     m = pyo.ConcreteModel("shop")
     m.demand = pyo.Param(["a", "b"], [1, 2], mutable=True, initialize=5.0)
