@@ -48,7 +48,7 @@ def policy():
 
 def results(policy, folder):
     of, pairs = csg.guarantees, newsvendor.sample(60, seed=2)
-    yield policy.two_stage, "<TwoStageModel 'newsvendor'>"
+    yield policy.two_stage, "<TwoStageModel of 'newsvendor': 1 first-stage and 2"
     yield policy, "<SampleAverage for 'newsvendor': SAA, from 60 pairs>"
     yield csg.reduce(policy.oracle, pairs[1], scenarios=60), "of 60 outcomes to 60"
     yield csg.evaluate({"a": policy}, pairs), "<Evaluation of 1 policy on 60 cases"

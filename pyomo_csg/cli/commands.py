@@ -204,12 +204,13 @@ def _smps_scenarios(problem: SmpsProblem, most: int, seed: int) -> tuple[Any, An
 
 def fit(args: Namespace) -> int:
     """Fit a policy to a table, save it, and print its summary."""
-    from pyomo_csg.policy import fit as policy_fit
-
     check_output_path(args.out, args.model, args.data)
+    model, history = _load_model(args, args.model), _read_history_table(args)
+    from pyomo_csg.policy import fit as policy_fit  # takes seconds: after the files
+
     policy = policy_fit.fit(
-        _load_model(args, args.model),
-        _read_history_table(args),
+        model,
+        history,
         scenarios=args.scenarios,
         method=args.method,
         regularization=args.regularization,

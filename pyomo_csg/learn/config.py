@@ -29,7 +29,7 @@ from pyomo_csg.learn.methods.specifications import (
 )
 from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
 from pyomo_csg.learn.tables.history import History
-from pyomo_csg.learn.tables.transformers import is_transformer
+from pyomo_csg.learn.tables.preprocessing import is_transformer
 from pyomo_csg.validation import Problems, is_number, is_one_of, is_whole
 
 _SETTINGS = "The settings do not fit"

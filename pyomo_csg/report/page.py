@@ -307,7 +307,7 @@ def _costs(compared: Comparison) -> dict[str, Any]:
                 "first_better": row.first_better,
                 "own": with_error(row.mean, row.standard_error),
                 "apart": with_error(row.difference, row.difference_error),
-                **({"tail": number(sign * row.cvar)} if compared.risk else {}),
+                **({"cvar": number(sign * row.cvar)} if compared.risk else {}),
             }
             for row in table.itertuples()
         ],

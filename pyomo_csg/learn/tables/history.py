@@ -24,10 +24,10 @@ from pyomo_csg.learn.tables.columns import (
 from pyomo_csg.learn.tables.known_columns import add_known, read_known
 from pyomo_csg.learn.tables.preprocessing import (
     Preprocessing,
+    is_transformer,
     learn_preprocessing,
     read_date,
 )
-from pyomo_csg.learn.tables.transformers import is_transformer, learn_transformer
 from pyomo_csg.stages.inputs import find_invalid
 from pyomo_csg.stages.two_stage import TwoStageModel
 from pyomo_csg.validation import Problems, is_one_of
@@ -284,12 +284,7 @@ class _ContextReader:
             encoding: Preprocessing | None = self._preprocess
         else:
             table = frame.iloc[:, [found.index(name) for name in names]]
-            is_user = is_transformer(self._preprocess)
-            encoding = (
-                learn_transformer(self._preprocess, table)
-                if is_user
-                else learn_preprocessing(table)
-            )
+            encoding = _learn_encoding(self._preprocess, table)
         if encoding is None:
             return Columns.from_frame("contexts", frame, names, frame.index)
         if not encoding.names:  # such as one weekday alone
@@ -407,3 +402,13 @@ def _label_problem(one: Any, other: Any) -> str:
             "row by row, use .reset_index(drop=True) on both"
         )
     return ""
+
+
+def _learn_encoding(preprocess: Any, table: pd.DataFrame) -> Preprocessing | None:
+    """Return how a table becomes numbers, by the user's transformer if there is one."""
+    if not is_transformer(preprocess):
+        return learn_preprocessing(table)
+    # Imports scikit-learn, without which policies decide.
+    from pyomo_csg.learn.tables.transformers import learn_transformer
+
+    return learn_transformer(preprocess, table)

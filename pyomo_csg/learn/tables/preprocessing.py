@@ -209,3 +209,11 @@ def _first_fault(one: Encoding, column: Sequence[Any], rows: Any) -> str:
         except ValueError:
             return f", row {row},"
     return ""
+
+
+def is_transformer(value: Any) -> bool:
+    """Whether a value is an object with scikit-learn's methods of a transformer."""
+    methods = ("fit", "transform", "get_params")
+    return not isinstance(value, type) and all(
+        callable(getattr(value, name, None)) for name in methods
+    )

@@ -24,14 +24,6 @@ _SUBJECT = "Cannot use the transformer"
 _SUPPORTED = "StandardScaler, OneHotEncoder, SimpleImputer, Pipeline and ColumnTransformer of these"
 
 
-def is_transformer(value: Any) -> bool:
-    """Whether a value is an object with scikit-learn's methods of a transformer."""
-    methods = ("fit", "transform", "get_params")
-    return not isinstance(value, type) and all(
-        callable(getattr(value, name, None)) for name in methods
-    )
-
-
 def learn_transformer(transformer: Any, table: pd.DataFrame) -> Preprocessing:
     """Fit a copy of a transformer to a table, and return what it does to each column."""
     fitted = clone(transformer)

@@ -63,11 +63,11 @@ function costs() {
   drawCosts(byId("cdf"), found, STYLES);
   byId("cdf").after(html("p", { class: "legend" }, ...found.table.map((row, i) => html("span", { class: `key ${STYLES[i]}` }, row.name))));
   const failed = found.table.some((row) => row.unsolved);
-  const risky = found.table.some((row) => "tail" in row);
+  const risky = found.table.some((row) => "cvar" in row);
   const rows = found.table.map((row, i) => [
     row.name, withSigns(row.own),
     i ? withSigns(row.apart) : "",
-    i ? `${Math.round(100 * row.first_better)} %` : "", ...(risky ? [row.tail] : []), ...(failed ? [String(row.unsolved)] : []),
+    i ? `${Math.round(100 * row.first_better)} %` : "", ...(risky ? [row.cvar] : []), ...(failed ? [String(row.unsolved)] : []),
   ]);
   const heads = ["decision", `mean ${found.word} ± standard error`, "more than this policy", "this policy is better", ...(risky ? [`CVaR ${found.level} %`] : []), ...(failed ? ["unsolved"] : [])];
   byId("cost-table").append(table([heads, ...rows], found.table[0].name));
