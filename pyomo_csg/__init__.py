@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyomo_csg.decisions.decision import Decision
     from pyomo_csg.evaluation import Case, Evaluation, Simulation, evaluate, simulate
     from pyomo_csg.interop import SmpsProblem, from_mpisppy, read_smps, write_smps
+    from pyomo_csg.learn import methods
     from pyomo_csg.learn.config import FitConfig
     from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
     from pyomo_csg.learn.selection.plan import Plan
@@ -63,6 +64,7 @@ __all__ = [
     "from_mpisppy",
     "guarantees",
     "load",
+    "methods",
     "plan",
     "read_smps",
     "reduce",
@@ -72,6 +74,7 @@ __all__ = [
     "zoo",
 ]
 
+_MODULES = ("baselines", "guarantees", "methods", "zoo")
 # Imported on first use: torch and scikit-learn take seconds, pyomo.environ tenths of one.
 _LATER = {
     "Case": "evaluation",
@@ -96,6 +99,7 @@ _LATER = {
     "from_mpisppy": "interop",
     "guarantees": "guarantees",
     "load": "policy.policy_file",
+    "methods": "learn.methods",
     "plan": "policy.fit",
     "read_smps": "interop",
     "reduce": "reduction",
@@ -109,7 +113,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"{__name__}.{_LATER[name]}")
-    found = module if name == _LATER[name] else getattr(module, name)
+    found = module if name in _MODULES else getattr(module, name)
     globals()[name] = found
     return found
 

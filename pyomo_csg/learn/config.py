@@ -17,10 +17,20 @@ from torch import nn
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.distances import KERNELS, METRICS
 from pyomo_csg.learn.distributions.features import standard_spread
+from pyomo_csg.learn.methods.plugins import read_method
+from pyomo_csg.learn.methods.specifications import (
+    MMD,
+    Auto,
+    BuiltIn,
+    Dynamic,
+    Method,
+    Static,
+    method_regularization,
+)
 from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.tables.preprocessing import is_transformer
-from pyomo_csg.validation import METHODS, Problems, is_number, is_one_of, is_whole
+from pyomo_csg.validation import Problems, is_number, is_one_of, is_whole
 
 _SETTINGS = "The settings do not fit"
 _CANNOT_FIT = "Cannot fit"
@@ -218,7 +228,7 @@ def validate_fit_arguments(
         problems.add(
             f"scenarios is {scenarios!r}; give a whole number from 1 up, 'auto' or 'all'"
         )
-    elif is_one_of(scenarios, ("all",)) and not is_one_of(method, ("auto",)):
+    elif is_one_of(scenarios, ("all",)) and not _is_auto(method):
         problems.add(
             f"scenarios is 'all', which trains nothing, but method is {method!r}; drop it"
         )
@@ -231,10 +241,10 @@ def validate_fit_arguments(
             f"preprocess is {preprocess!r:.80}; give 'auto' or None, or a scikit-learn "
             "transformer"
         )
-    if not is_one_of(method, METHODS):
-        near = difflib.get_close_matches(str(method), METHODS, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"give one of {METHODS}"
-        problems.add(f"method is {method!r}; {hint}")
+    try:
+        read_method(method, regularization)
+    except DataError as error:
+        problems.add(*error.problems)
     if not (is_whole(seed) and seed >= 0):
         problems.add(f"seed is {seed!r}; give a whole number from 0 up")
     if isinstance(network, str) and network not in _NETWORKS:
@@ -244,7 +254,6 @@ def validate_fit_arguments(
             f"network is a {type(network).__name__}; give a torch.nn.Module, a "
             f"csg.LocationScale, a csg.Linear, or one of {_NETWORKS}"
         )
-    problems.add(*_regularization_problems(method, regularization))
     if not (callback is None or callable(callback)):
         problems.add(
             f"callback is a {type(callback).__name__}; give a function of one dict"
@@ -257,6 +266,7 @@ def validate_fit_arguments(
         settings = read_config(config)
     except DataError as error:
         problems.add(*error.problems)
+    problems.add(*_kernel_problems(method, settings))
     if settings.device == "cuda" and not torch.cuda.is_available():
         problems.add(
             "device is 'cuda', but torch finds no CUDA here; leave it out, give 'auto', "
@@ -271,12 +281,30 @@ def _plan_problems(plan: Any, method: Any, scenarios: Any) -> list[str]:
         return []
     if not callable(getattr(plan, "for_scenarios", None)):
         return [f"plan is a {type(plan).__name__}; give what csg.plan returned"]
-    if not is_one_of(method, ("auto",)):
+    if not (_is_auto(method) or isinstance(method, Auto)):
         return [f"a plan is for method='auto', but method is {method!r}; drop one"]
     if scenarios not in ("auto", plan.scenarios):
         found = f"the plan is for {plan.scenarios} scenarios, but scenarios is"
         return [f"{found} {scenarios!r}; make a plan for as many"]
     return []
+
+
+def _is_auto(method: Any) -> bool:
+    """Whether a method is 'auto' with all its candidates."""
+    if isinstance(method, Auto):
+        return method.candidates is None
+    return is_one_of(method, ("auto",))
+
+
+def _kernel_problems(method: Any, settings: FitConfig) -> list[str]:
+    if not isinstance(method, MMD) or method.kernel is None:
+        return []
+    if settings.kernel in (FitConfig.kernel, method.kernel):
+        return []
+    found = (
+        f"config has the kernel {settings.kernel!r:.80}, and method is {method!r:.80}"
+    )
+    return [f"{found}; give one of the two"]
 
 
 def check_scenario_count(scenarios: int | str, rows: int) -> None:
@@ -286,43 +314,14 @@ def check_scenario_count(scenarios: int | str, rows: int) -> None:
         raise DataError(_CANNOT_FIT, [f"{found}; give at most {rows}"])
 
 
-def _is_auto(value: Any) -> bool:
-    return is_one_of(value, ("auto",))
-
-
-def _regularization_problems(method: Any, regularization: Any) -> list[str]:
-    if _is_auto(regularization):
-        return []
-    found = f"regularization is {regularization!r}"
-    if is_one_of(method, ("auto", "mmd")):
-        found += f", but method '{method}' takes none; leave it out, or give"
-        return [f"{found} method='static', 'dynamic' or 'direct'"]
-    number = regularization
-    if is_one_of(method, ("direct",)):
-        wanted = "'direct' takes a number from 0 up, in standard deviations, or 'auto'"
-    else:
-        wanted = "give a number from 0 up, a text such as '0.1x', or 'auto'"
-        if isinstance(number, str):
-            number = parse_number(number)
-    return [] if is_number(number) and number >= 0 else [f"{found}; {wanted}"]
-
-
-def parse_regularization(value: Any) -> float | str:
-    """Return a number, ``'auto'``, or a text such as '0.1x' relative to the MMD loss."""
-    if not isinstance(value, str):
-        return float(value)
-    is_relative = value.strip().lower().endswith("x")
-    if _is_auto(value) or (is_relative and parse_number(value) > 0):
-        return value
-    return parse_number(value)
-
-
-def parse_number(text: str) -> float:
-    """Return the number of a text such as '0.1x', or NaN."""
-    try:
-        return float(text.strip().lower().removesuffix("x"))
-    except ValueError:
-        return math.nan
+def settings_for_method(config: FitConfig, method: BuiltIn | Method) -> FitConfig:
+    """Return settings with the kernel of a method, and with the units of its lambda."""
+    if isinstance(method, MMD) and method.kernel is not None:
+        config = replace(config, kernel=method.kernel)
+    has_number = isinstance(method_regularization(method), float)
+    if isinstance(method, Static | Dynamic) and has_number:
+        config = replace(config, units=config.units or "raw")
+    return config
 
 
 def complete_settings(config: FitConfig, history: History) -> FitConfig:

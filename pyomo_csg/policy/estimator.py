@@ -63,7 +63,7 @@ class ScenarioGenerator(TransformerMixin, BaseEstimator):
         self,
         model: BlockData,
         scenarios: int | str = 5,
-        method: str = "auto",
+        method: Any = "auto",
         *,
         regularization: float | str = "auto",
         context: Any = None,

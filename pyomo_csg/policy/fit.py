@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import replace
 from typing import Any
 
 from pyomo.core.base.block import BlockData
@@ -15,13 +14,19 @@ from pyomo_csg.learn.config import (
     FitConfig,
     check_scenario_count,
     complete_settings,
-    parse_regularization,
+    settings_for_method,
     validate_fit_arguments,
 )
 from pyomo_csg.learn.fingerprints import fit_identity
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
 from pyomo_csg.learn.generators.scenario_generator import largest_distance
 from pyomo_csg.learn.lineage import lineage_entry
+from pyomo_csg.learn.methods.plugins import read_method
+from pyomo_csg.learn.methods.specifications import (
+    BuiltIn,
+    Method,
+    describe_method,
+)
 from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.learn.progress import Callback, TrainingLog
 from pyomo_csg.learn.selection.plan import Plan, make_plan, measure_programs
@@ -40,7 +45,7 @@ def fit(
     data: Any,
     *,
     scenarios: int | str = 5,
-    method: str = "auto",
+    method: str | BuiltIn | Method = "auto",
     regularization: float | str = "auto",
     context: Any = None,
     known: Any = None,
@@ -79,17 +84,20 @@ def fit(
         once a decision takes more than ``config.seconds``. ``'all'`` trains nothing and
         decides on all outcomes of the best conditional distribution, weighted for the
         context. Such decisions take longer.
-    method : {'auto', 'mmd', 'static', 'dynamic', 'direct'}
+    method : str or object
         ``'auto'`` compares many candidates, simple ones first, on held-out rows and keeps
         the one with the cheapest decisions. ``'mmd'`` matches the conditional
         distribution by the maximum mean discrepancy and solves no programs.
         ``'static'`` and ``'dynamic'`` train on a Loss-Net, as in the paper. ``'direct'``
-        follows the gradient of the task loss through the optimal basis.
+        follows the gradient of the task loss through the optimal basis. Or an object of
+        :mod:`csg.methods <pyomo_csg.learn.methods>`, which has settings of its own; an
+        object of yours with a ``name`` and ``train(task)``; or the name of an installed
+        plug-in.
     regularization : float or str
         The weight lambda of the MMD loss. For ``'static'`` and ``'dynamic'``: a number
         in raw units, as in the paper; a text such as ``'0.1x'``, relative to the MMD
         loss; or ``'auto'``, chosen on held-out rows. For ``'direct'``: a number, with
-        outcomes in standard deviations.
+        outcomes in standard deviations. An object has its own.
     context : str or list of str, optional
         The context columns of a DataFrame.
     known : mapping, DataFrame or array (n, r), optional
@@ -176,18 +184,15 @@ def fit(
     oracle = Oracle(model, solver, executor, workers, options)
     history = read_history(oracle.two_stage, data, context, preprocess, known, seed)
     check_scenario_count(scenarios, len(history))
-    regularization = parse_regularization(regularization)
-    if isinstance(regularization, float) and method in ("static", "dynamic"):
-        settings = replace(settings, units=settings.units or "raw")
-    settings = complete_settings(settings, history)
+    chosen = read_method(method, regularization)
+    settings = complete_settings(settings_for_method(settings, chosen), history)
     identity = fit_identity(
         oracle,
         history,
         settings,
         network,
         scenarios=scenarios,
-        method=method,
-        regularization=regularization,
+        **describe_method(chosen),
         seed=seed,
         solver=solver,
         **({"options": dict(options)} if options else {}),
@@ -197,7 +202,7 @@ def fit(
     def policy(found: MethodResult) -> Policy:
         learned = FitResult(
             found.generator,
-            method,
+            chosen.name,
             _summarize(found, history, identity, log, seconds),
             log.table(),
             history.context_names,
@@ -220,8 +225,7 @@ def fit(
         run = FitRun(
             oracle=oracle,
             history=history,
-            method=method,
-            regularization=regularization,
+            method=chosen,
             network=network,
             settings=settings,
             seed=seed,

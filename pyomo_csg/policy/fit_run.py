@@ -19,6 +19,7 @@ from pyomo_csg.learn.candidates.scenario_count import (
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.fit_result import MethodResult
+from pyomo_csg.learn.methods.specifications import Auto, BuiltIn, Method
 from pyomo_csg.learn.networks.user_network import resolve_network
 from pyomo_csg.learn.progress import TimeUpError, TrainingLog
 from pyomo_csg.learn.selection.hyperparameter_search import search, search_space
@@ -43,8 +44,7 @@ class FitRun:
 
     oracle: Oracle
     history: History
-    method: str
-    regularization: float | str
+    method: BuiltIn | Method
     network: Any
     settings: FitConfig
     seed: int
@@ -57,7 +57,7 @@ class FitRun:
         if scenarios == "all":
             return learn_full(self._task(1, self.settings), self.log.seconds_left)
         counts = [count for count in COUNTS if count <= len(self.history)]
-        if self.method != "auto":
+        if not isinstance(self.method, Auto):
             return smallest_scenario_count(
                 counts,
                 self.settings.seconds,
@@ -81,7 +81,7 @@ class FitRun:
         if settings is None and self.settings.search:
             return search(
                 self.settings,
-                search_space(self.method, self.network, self.history.has_panels),
+                search_space(self.method.name, self.network, self.history.has_panels),
                 self.seed,
                 self.log,
                 lambda chosen, name: self.learn(count, f"{part} {name}", chosen),
@@ -91,10 +91,9 @@ class FitRun:
         return learn(
             task,
             self.method,
-            self.regularization,
             kind,
             head,
-            plan=self._make_plan(task) if self.method == "auto" else None,
+            plan=self._make_plan(task) if isinstance(self.method, Auto) else None,
             chooses_network=self.network is None,
         )
 

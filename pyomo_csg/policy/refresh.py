@@ -29,7 +29,7 @@ from pyomo_csg.learn.lineage import MAX_ENTRIES, lineage_entry
 from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.trainer import reproducible_torch
 from pyomo_csg.policy.warm_start import WarmStart
-from pyomo_csg.validation import Problems, is_number, is_whole
+from pyomo_csg.validation import METHODS, Problems, is_number, is_whole
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +59,11 @@ def updated_result(
         problems.add(
             "it does not keep its history; fit again with all rows, by csg.fit"
         )
+    if policy.method not in METHODS:
+        found = (
+            f"it was trained by method '{policy.method}', which is not the package's"
+        )
+        problems.add(f"{found}; fit again with all rows, by csg.fit")
     if window is not None and not (is_whole(window) and window >= _LEAST_ROWS):
         problems.add(f"window is {window!r:.80}; give a whole number of rows from 2 up")
     if half_life is not None and not (is_number(half_life) and half_life > 0):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from pyomo_csg.errors import DataError
 from pyomo_csg.learn.candidates.candidate_list import Candidates
 from pyomo_csg.learn.candidates.full_distribution import compare_with_all_outcomes
 from pyomo_csg.learn.candidates.untrained import sample_average
@@ -29,24 +31,34 @@ _FOLD_NETWORK = (
     "The network trained on all rows decides clearly worse on them than the network of "
     "a fold, which is used in its place."
 )
+_NO_CANDIDATE = (
+    "the model, the history, the network or the time rule out all of the candidates {}; "
+    "name others, or leave them out and see which the report lists"
+)
 _ALL_ROWS = -1  # the last fold
 _COMPARISON_SHARE = 0.8  # of the time budget, if the winner is fitted to all rows later
 
 
 def learn_auto(
-    task: Task, plan: Plan, kind: Any, head: Any = None, chooses_network: bool = True
+    task: Task,
+    plan: Plan,
+    kind: Any,
+    head: Any = None,
+    chooses_network: bool = True,
+    names: Sequence[str] | None = None,
 ) -> MethodResult:
     """Return the best candidate, fitted to all rows.
 
     Every candidate is scored as soon as it is fitted. When the time is up, or the user
     interrupts the fit, the best one so far is used. If there is none when the time is up,
     the sample average is used, which takes no time. With a single fold, only the winner is
-    fitted to all rows, in time reserved for that.
+    fitted to all rows, in time reserved for that. ``names`` are the only candidates to
+    try, if any.
     """
     folds = make_folds(task, plan.folds)
     fits_winner = plan.folds == 1 and head is None and not task.history.has_panels
     compared = folds.with_held_out if fits_winner else folds
-    candidates = Candidates(task, compared, plan, kind, head)
+    candidates = Candidates(task, compared, plan, kind, head, names)
     candidates.board = board = Scoreboard(task, folds, plan.scored_rows)
     share = _COMPARISON_SHARE if fits_winner else 1.0
     try:
@@ -54,6 +66,8 @@ def learn_auto(
             board.samplers = candidates.scoring_samplers()
             for candidate in candidates.each(chooses_network):
                 board.add(candidate)
+        if names is not None and not (board.has_candidate or task.log.is_over):
+            raise DataError("Nothing to choose from", [_NO_CANDIDATE.format(names)])
         if not board.has_candidate:
             board.keep(sample_average(task))
         winner, selection = board.select(candidates.trusted)

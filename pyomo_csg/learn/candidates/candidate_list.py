@@ -20,6 +20,8 @@ from pyomo_csg.learn.candidates.untrained import (
     reduced_name,
     untrained_candidates,
 )
+from pyomo_csg.learn.distributions.conditional import WEIGHTED
+from pyomo_csg.learn.distributions.forecasts.fitting import FORECASTS
 from pyomo_csg.learn.distributions.samplers import (
     ObservedSampler,
     ResidualSampler,
@@ -52,15 +54,34 @@ _FAR_FROM_MMD, _NEAR_MMD = 0.03, 0.2
 _LEADERS = 3
 _USERS_ATOMS = "location-scale, MMD"
 _LOSS_NETS = tuple(f"Loss-Net {factor:g}" for factor in GRID)
+_UNTRAINED = (
+    SAMPLE_AVERAGE,
+    *(kind for kind in WEIGHTED if kind != "empirical"),
+    *(f"{kind} residuals" for kind in FORECASTS),
+    "mixture",
+)
+# All names, for the user to pick from.
+CANDIDATES = (
+    *_UNTRAINED,
+    "mmd",
+    "trained atoms",
+    "networks on atoms",
+    "direct",
+    "direct, near mmd",
+    "constant",
+    "location-scale",
+    _USERS_ATOMS,
+    *_LOSS_NETS,
+)
 
 
 class Candidates:
     """Fits the candidates to every fold, the cheap ones first.
 
     ``kind`` is the body that reads contexts, and ``head`` the user's location and scale,
-    if any. ``board`` has the mean costs of the candidates so far: training draws outcomes
-    from the distribution whose decisions cost least. A candidate is fitted once, even if
-    several others start from it.
+    if any. ``names`` are the only candidates to try, if any. ``board`` has the mean costs of
+    the candidates so far: training draws outcomes from the distribution whose decisions
+    cost least. A candidate is fitted once, even if several others start from it.
     """
 
     board: Scoreboard | None = None
@@ -73,9 +94,10 @@ class Candidates:
         plan: Plan,
         kind: Any,
         head: Any = None,
+        names: Sequence[str] | None = None,
     ):
         self._task, self._folds, self._plan = task, folds, plan
-        self._kind, self._head = kind, head
+        self._kind, self._head, self._names = kind, head, names
         self.distributions = FoldDistributions(task, folds, plan.kinds)
         self._forecasts = FoldForecasts(task, folds, head)
         self._constants = ConstantTraining(task, folds, plan, kind)
@@ -90,19 +112,22 @@ class Candidates:
         if self._head is not None:
             yield from self._with_users_head()
             return
-        self.has_distributions = chooses_network
+        wants_untrained = any(map(self._is_wanted, _UNTRAINED))
+        self.has_distributions = chooses_network and wants_untrained
         yield from self._untrained()
-        yield self._trained_candidate("mmd")
+        yield from self._trained("mmd")
         if not self._plan.has_gradient:
             if self._plan.labels:
-                yield from map(self._trained_candidate, _LOSS_NETS)
+                yield from self._trained(*_LOSS_NETS)
         elif self._plan.programs:
             yield from self._on_decision_costs(chooses_network)
 
     def fit_to_all_rows(self, name: str) -> Fit:
         """Return a candidate's fit to all rows, after a comparison on folds alone."""
         task, everything = self._task.stored_within("all rows"), self._folds.all_rows
-        other = Candidates(task, everything, self._plan, self._kind, self._head)
+        other = Candidates(
+            task, everything, self._plan, self._kind, self._head, self._names
+        )
         other.has_distributions, other._leaders = self.has_distributions, self._leaders
         if name in self._fitted:
             return other._trained_candidate(name).fits[-1]
@@ -112,35 +137,55 @@ class Candidates:
         found = self.distributions
         if not self.has_distributions:
             found = FoldDistributions(self._task, self._folds, ("empirical",))
-        return untrained_candidates(self._task, found)
+        for candidate in untrained_candidates(self._task, found):
+            if self._is_wanted(candidate.name):
+                yield candidate
+
+    def _is_wanted(self, name: str) -> bool:
+        return self._names is None or name in self._names
+
+    def _trained(self, *names: str) -> Iterator[Candidate]:
+        """Yield trained candidates by name, without those that the user does not want."""
+        for name in names:
+            if self._is_wanted(name):
+                yield self._trained_candidate(name)
 
     def _with_users_head(self) -> Iterator[Candidate]:
-        yield self._trained_candidate(_USERS_ATOMS)
+        yield from self._trained(_USERS_ATOMS)
         if self._plan.has_gradient and self._plan.programs:
-            yield self._trained_candidate("location-scale")
+            yield from self._trained("location-scale")
         elif self._plan.labels and not self._plan.has_gradient:
-            yield from map(self._trained_candidate, _LOSS_NETS)
+            yield from self._trained(*_LOSS_NETS)
 
     def _on_decision_costs(self, chooses_network: bool) -> Iterator[Candidate]:
         """Yield the candidates that are trained on the costs of their decisions."""
         if self._task.history.has_panels:
-            yield self._trained_candidate("location-scale")
-            yield self._trained_candidate("constant")
+            yield from self._trained("location-scale")
+            yield from self._trained("constant")
             return
         has_integers = self._task.has_integers
         if chooses_network and self.distributions.residual_names:
-            yield self._trained_candidate("trained atoms")
+            yield from self._trained("trained atoms")
             if not has_integers:
-                yield self._trained_candidate("networks on atoms")
-        if chooses_network and len(self._task.history) < FEW_ROWS:
+                yield from self._trained("networks on atoms")
+        is_short = len(self._task.history) < FEW_ROWS
+        if chooses_network and is_short and self._names is None:
             return
-        yield self._trained_candidate("direct")
+        yield from self._trained("direct")
         if has_integers:
             return
-        if not chooses_network or self._leads("mmd", "direct"):
-            yield self._trained_candidate("direct, near mmd")
-        if not chooses_network or self._context_may_not_pay():
-            yield self._trained_candidate("constant")
+        if (
+            self._names is not None
+            or not chooses_network
+            or self._leads("mmd", "direct")
+        ):
+            yield from self._trained("direct, near mmd")
+        if (
+            self._names is not None
+            or not chooses_network
+            or self._context_may_not_pay()
+        ):
+            yield from self._trained("constant")
 
     def _trained_candidate(self, name: str) -> Candidate:
         """Return a trained candidate by its name; train those that it starts from first."""
@@ -253,10 +298,9 @@ class Candidates:
             best = names[-1]
             if self.board is not None and self.has_distributions:
                 found, means = self.distributions.by_fold[0], self.board.means
-                best = min(
-                    names,
-                    key=lambda name: means.get(reduced_name(found[name]), np.inf),
-                )
+                costs = [means.get(reduced_name(found[name]), np.inf) for name in names]
+                if np.isfinite(costs).any():
+                    best = names[int(np.argmin(costs))]
             self._leaders[key] = best
         return self._leaders[key]
 

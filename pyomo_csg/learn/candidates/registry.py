@@ -15,9 +15,16 @@ from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.samplers import ObservedSampler, Sampler
 from pyomo_csg.learn.fit_result import MethodResult, Selection
+from pyomo_csg.learn.methods.custom import train_custom
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import train_dynamic
 from pyomo_csg.learn.methods.mmd import train_mmd
+from pyomo_csg.learn.methods.specifications import (
+    Auto,
+    BuiltIn,
+    Method,
+    method_regularization,
+)
 from pyomo_csg.learn.methods.static import (
     GRID,
     LossNetFit,
@@ -47,8 +54,7 @@ from pyomo_csg.learn.task import Task
 
 def learn(
     task: Task,
-    method: str,
-    regularization: Any,
+    method: BuiltIn | Method,
     kind: Any,
     head: Any = None,
     *,
@@ -62,29 +68,31 @@ def learn(
     if plan is not None:
         if plan.rehearses:
             task.warm_up_oracle()
-        return learn_auto(task, plan, kind, head, chooses_network)
-    fit = _MethodFit(task, method, regularization, kind, head)
+        names = method.candidates if isinstance(method, Auto) else None
+        return learn_auto(task, plan, kind, head, chooses_network, names)
+    fit = _MethodFit(task, method, kind, head)
     mmd = fit.train_mmd()
     with suppress(TimeUpError):
-        if method == "direct":
+        if not isinstance(method, BuiltIn):
+            return fit.select([fit.train_custom(mmd, method)], mmd)
+        if method.name == "direct":
             return fit.select([fit.train_direct(mmd)], mmd)
-        if method != "mmd":
+        if method.name != "mmd":
             return fit.select(fit.train_on_loss_nets(mmd), mmd)
     return fit.mmd_result(mmd)
 
 
 class _MethodFit:
-    """Fits one of the paper's methods, or ``'direct'``, on two folds.
+    """Fits one of the paper's methods, ``'direct'`` or a user's method on two folds.
 
     The first fold holds out a fifth of the rows, for early stopping of the MMD fit and
     the choice of lambda; the last one trains on all rows.
     """
 
-    def __init__(
-        self, task: Task, name: str, regularization: Any, kind: Any, head: Any
-    ):
-        self._task, self._name, self._kind, self._head = task, name, kind, head
-        self._regularization = regularization
+    def __init__(self, task: Task, method: BuiltIn | Method, kind: Any, head: Any):
+        self._task, self._name, self._kind, self._head = task, method.name, kind, head
+        self._regularization = method_regularization(method)
+        self._loss_kind = getattr(method, "loss_kind", "optimistic")
         self._folds = holdout_folds(task)
         self._held_out = self._folds.held_out[0]
 
@@ -118,6 +126,13 @@ class _MethodFit:
         heads = [self._head] * len(bodies)
         return network_candidate(f"lambda {weight}", bodies, heads)
 
+    def train_custom(self, mmd: Candidate, method: Method) -> Candidate:
+        """Return the networks of a user's method, which may start from the MMD networks."""
+        bodies = train_custom(
+            self._task, method, self._folds.rows, mmd.bodies, self._kind, self._head
+        )
+        return network_candidate(method.name, bodies, [self._head] * len(bodies))
+
     def train_on_loss_nets(self, mmd: Candidate) -> list[Candidate]:
         """Return one candidate per lambda, trained on a Loss-Net.
 
@@ -142,6 +157,7 @@ class _MethodFit:
             options: dict[str, Any] = {
                 "fresh": self._regularization not in ("auto", 0),
                 "head": self._head,
+                "kind": self._loss_kind,
             }
             if stage == "static":
                 fits = train_static(task, start, lambdas, rows, stage, **options)
@@ -172,10 +188,10 @@ class _MethodFit:
         assert isinstance(first, NetworkFit) and isinstance(final, NetworkFit)
         if first.loss_net_fit is not None and final.loss_net_fit is not None:
             selection.loss_net = loss_net_predictions(
-                task, first.loss_net_fit, held, head
+                task, first.loss_net_fit, held, head, self._loss_kind
             )
             selection.loss_net_errors, selection.notes = loss_net_errors(
-                task, final.loss_net_fit, head
+                task, final.loss_net_fit, head, self._loss_kind
             )
         return MethodResult(
             final.generator(task),

@@ -1,1 +1,23 @@
-"""The methods of training: mmd, static, dynamic and direct."""
+"""``csg.methods``: the methods of training as objects, and what your own one needs."""
+
+from pyomo_csg.learn.methods.perturbed import Perturbed
+from pyomo_csg.learn.methods.specifications import (
+    MMD,
+    Auto,
+    Direct,
+    Dynamic,
+    Method,
+    Static,
+)
+from pyomo_csg.learn.methods.training_task import TrainingTask
+
+__all__ = [
+    "MMD",
+    "Auto",
+    "Direct",
+    "Dynamic",
+    "Method",
+    "Perturbed",
+    "Static",
+    "TrainingTask",
+]

@@ -57,6 +57,7 @@ def train_dynamic(
     *,
     fresh: bool = False,
     head: Any = None,
+    kind: str = "optimistic",
 ) -> list[DynamicFit]:
     """Train as :func:`~pyomo_csg.learn.methods.static.train_static`, then in rounds.
 
@@ -64,7 +65,8 @@ def train_dynamic(
     ``buffer`` rounds (T'), and trains the bodies on them. Members that share a Loss-Net
     in static training continue to, and it learns from the labels of all of them.
     """
-    first = train_static(task, start, lambdas, rows, stage, fresh=fresh, head=head)
+    options = {"head": head, "kind": kind}
+    first = train_static(task, start, lambdas, rows, stage, fresh=fresh, **options)
     bodies = [fit.body for fit in first]
     nets = list(dict.fromkeys(fit.loss_net for fit in first))
     shared = [nets.index(fit.loss_net) for fit in first]  # the Loss-Net of each member
@@ -74,7 +76,7 @@ def train_dynamic(
     largest = max(len(fit.samples) for fit in first)
     for t in range(1, rounds + 1):
         name = f"{stage} round {t}"
-        labeled = label_bodies(task, bodies, rows, f"{name} labels", head)
+        labeled = label_bodies(task, bodies, rows, f"{name} labels", **options)
         for s, replay in enumerate(buffers):
             members = zip(shared, labeled, strict=True)
             replay.push(concatenate_samples([mine for k, mine in members if k == s]))

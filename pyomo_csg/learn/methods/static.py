@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.learn.checkpoint import restore_parameters
-from pyomo_csg.learn.config import parse_number
 from pyomo_csg.learn.methods.labels import label_bodies
 from pyomo_csg.learn.methods.mmd import expand_heads, mmd_scale, scenario_generator
+from pyomo_csg.learn.methods.specifications import parse_number
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.loss_net import (
     LossNet,

@@ -182,15 +182,21 @@ def _warnings(found: dict[str, float]) -> list[str]:
 
 
 def loss_net_predictions(
-    task: Task, fit: LossNetFit, rows: np.ndarray, head: Any = None
+    task: Task,
+    fit: LossNetFit,
+    rows: np.ndarray,
+    head: Any = None,
+    kind: str = "optimistic",
 ) -> dict[str, list[float]]:
-    """Return predicted and true l_opt of a fit's scenarios on rows that it has not seen.
+    """Return predicted and true losses of a fit's scenarios on rows that it has not seen.
 
     The body went where the Loss-Net predicted the least loss, so errors show up here that
     training samples would hide. Unsolved programs are left out.
     """
     some = rows[:: max(1, -(-len(rows) // _MOST))]
-    (samples,) = label_bodies(task, [fit.body], [some], "Loss-Net check labels", head)
+    (samples,) = label_bodies(
+        task, [fit.body], [some], "Loss-Net check labels", head, kind
+    )
     solved = samples.solved()
     predicted = _predictions(fit.loss_net, solved)
     return {"predicted": predicted.tolist(), "true": solved.losses.tolist()}

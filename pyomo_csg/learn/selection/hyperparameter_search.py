@@ -48,11 +48,12 @@ _METHODS = {
 def search_space(method: str, network: Any, panels: bool) -> dict[str, Any]:
     """Return lists and distributions to draw settings from, by name.
 
-    The layers of a user's module are not searched.
+    The layers of a user's module are not searched. A user's method may use any setting;
+    those of training on a task are searched.
     """
     kind = ("lstm" if panels else "mlp") if network is None else network
     layers = _LAYERS.get(kind, {}) if isinstance(kind, str) else {}
-    return {**_ALWAYS, **_METHODS[method], **layers}
+    return {**_ALWAYS, **_METHODS.get(method, _TASK), **layers}
 
 
 def search(

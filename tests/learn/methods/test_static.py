@@ -8,12 +8,9 @@ from scipy.spatial.distance import cdist
 
 import pyomo_csg as csg
 from pyomo_csg import DataError
-from pyomo_csg.learn.config import (
-    FitConfig,
-    parse_regularization,
-    validate_fit_arguments,
-)
+from pyomo_csg.learn.config import FitConfig, validate_fit_arguments
 from pyomo_csg.learn.methods.mmd import train_mmd
+from pyomo_csg.learn.methods.specifications import parse_regularization
 from pyomo_csg.learn.methods.static import reset_weights, resolve_lambda, train_static
 from pyomo_csg.learn.networks.loss_net import torch_seed
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
