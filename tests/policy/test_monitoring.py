@@ -58,8 +58,8 @@ def test_the_calendar_raises_no_alarm_by_moving_on():
         dates = pd.date_range(start, periods=n).astype(str)
         return days(n, seed).assign(date=dates)
 
-    policy = fit(dated(120, "2025-01-01", 1), scenarios=3)
-    later = dated(40, "2025-06-01", 2)
+    policy = fit(dated(200, "2025-01-01", 1), scenarios=3)
+    later = dated(40, "2025-07-20", 2)
 
     found = policy.monitor(later)
 

@@ -115,10 +115,10 @@ KINDS = {
 
 @pytest.mark.parametrize("chosen", KINDS)
 def test_every_candidate_of_auto_can_be_updated(chosen, monkeypatch):
-    from pyomo_csg.learn.selection import auto
+    from pyomo_csg.learn.candidates import auto
 
-    def choose(names, losses, trusted=None):
-        selection = real(names, losses, trusted)
+    def choose(names, losses, *rules):
+        selection = real(names, losses, *rules)
         if chosen in names:
             selection.chosen = chosen
         return selection

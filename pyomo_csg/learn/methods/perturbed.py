@@ -51,7 +51,7 @@ class Perturbed:
     noise: float = 0.3
 
     def __post_init__(self) -> None:
-        problems = Problems("There is no such csg.methods.Perturbed")
+        problems = Problems("Invalid settings of csg.methods.Perturbed")
         if not (is_whole(self.samples) and self.samples >= 2):
             found = f"samples is {self.samples!r:.80}"
             problems.add(f"{found}; give a whole number from 2 up")

@@ -55,7 +55,7 @@ class BuiltIn:
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
-        problems = Problems(f"There is no such csg.methods.{type(self).__name__}")
+        problems = Problems(f"Invalid settings of csg.methods.{type(self).__name__}")
         for field in fields(self):
             value = getattr(self, field.name)
             problems.add(*_setting_problems(self.name, field.name, value))
