@@ -102,7 +102,9 @@ BAD = {
 def test_bad_settings_are_refused_when_the_object_is_made(name):
     make, words = BAD[name]
 
-    with pytest.raises(csg.DataError, match="Invalid settings of csg.methods") as caught:
+    with pytest.raises(
+        csg.DataError, match="Invalid settings of csg.methods"
+    ) as caught:
         make()
 
     assert words in str(caught.value)

@@ -30,8 +30,9 @@ def read_method(method: Any, regularization: Any = "auto") -> BuiltIn | Method:
         problems.add(*regularization_problems(method, regularization))
         problems.raise_any()
         return built_in_method(method, regularization)
-    found = problems.check("method", _load, method) if _is_plugin(method) else method
-    if found is not None:
+    is_plugin = _is_plugin(method)
+    found = problems.check("method", _load, method) if is_plugin else method
+    if found is not None or not is_plugin:
         problems.add(*_method_problems(found))
     if not isinstance(method, str) and not is_one_of(regularization, ("auto",)):
         problems.add(
