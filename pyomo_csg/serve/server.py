@@ -14,7 +14,7 @@ _GRACE_SECONDS = 30  # for requests to end when the server stops
 
 
 def run_server(settings: ServeSettings) -> None:
-    """Serve until the process is told to stop."""
+    """Serve until the process ends."""
     settings.check()
     try:
         import uvicorn
