@@ -140,7 +140,9 @@ class DecomposedRecourse(RecourseSolver):
         known: Sequence[Basis] = (),
     ):
         nodes = {"mip_max_nodes": max(1, _NODES_PER_BLOCK * len(blocks))}
-        super().__init__(compiled, context.with_defaults(nodes))
+        super().__init__(compiled, context)
+        # A solver of its own: blocks may reuse bases where the whole has integers.
+        self._as_one = RecourseSolver(compiled, context.with_defaults(nodes))
         self._blocks, self._whole, self._at_once = blocks, Attempts(), 1
         self._solvers = [
             RecourseSolver(
@@ -169,7 +171,7 @@ class DecomposedRecourse(RecourseSolver):
             size = self._at_once if self._has_integers else len(left)
             part, left = left[:size], left[size:]
             if is_whole:
-                found.fill(part, super()._recourse_costs)
+                found.fill(part, self._as_one._recourse_costs)
                 part = found.cases_in_trouble(
                     part, lambda one: one.status != "infeasible"
                 )
@@ -177,7 +179,7 @@ class DecomposedRecourse(RecourseSolver):
             found.fill(part, self._sums_over_blocks)
             # A cost that is rounding beside those of other blocks is not so in its block.
             part = found.cases_in_trouble(part, _may_be_rounding)
-            found.fill(part, super()._recourse_costs)
+            found.fill(part, self._as_one._recourse_costs)
         return found.costs, found.troubles
 
     def _note_whole(self, succeeded: bool) -> None:

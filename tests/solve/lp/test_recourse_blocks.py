@@ -150,3 +150,34 @@ def test_an_integer_recourse_that_branches_is_solved_by_blocks():
     assert solver.costs(*data)[0] == pytest.approx(expected, rel=1e-9)
     # Some cases needed more nodes than there are blocks; a block takes three solves.
     assert context.stats.solves > 3 * len(data) + 3 * len(blocks)
+
+
+def test_bases_of_one_block_do_not_answer_for_the_whole():
+    """The whole has integers and an uncertain price, so its bases must not be reused."""
+    m = pyo.ConcreteModel()
+    m.demand = pyo.Param([1, 2, 3], initialize=3.0, mutable=True)
+    m.price = pyo.Param(initialize=3.0, mutable=True)
+    m.stock = pyo.Var(bounds=(0, 9), within=pyo.Integers)
+    m.boxes = pyo.Var(bounds=(0, 9), within=pyo.Integers)
+    m.extra, m.spot, m.lost = (pyo.Var(bounds=(0, 99)) for _ in range(3))
+    m.first = pyo.Constraint(expr=m.stock + 2 * m.boxes + m.extra >= m.demand[1])
+    m.second = pyo.Constraint(expr=m.stock + m.spot >= m.demand[2])
+    m.third = pyo.Constraint(expr=m.stock + m.lost >= m.demand[3])
+    m.cost = pyo.Objective(
+        expr=m.stock + 5 * m.boxes + 4 * m.extra + m.price * m.spot + 2 * m.lost
+    )
+    csg.annotate(m, first_stage_variables=m.stock, uncertain_params=[m.demand, m.price])
+    oracle, rng = csg.Oracle(m), np.random.default_rng(0)
+    outcomes = rng.uniform([1, 1, 1, 1], [8, 9, 9, 6], (40, 4))
+
+    one_by_one = [oracle.cost([[1.0]], one[None])[0] for one in outcomes]
+    together = oracle.cost(np.ones((len(outcomes), 1)), outcomes)
+
+    missing = np.maximum(outcomes[:, :3] - 1, 0)
+    boxes = np.arange(10)
+    first = 5 * boxes + 4 * np.maximum(missing[:, :1] - 2 * boxes, 0)
+    expected = (
+        1 + first.min(axis=1) + outcomes[:, 3] * missing[:, 1] + 2 * missing[:, 2]
+    )
+    assert one_by_one == pytest.approx(expected)
+    assert together == pytest.approx(expected)
