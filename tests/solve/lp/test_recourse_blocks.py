@@ -164,7 +164,7 @@ def test_bases_of_one_block_do_not_answer_for_the_whole():
     m.second = pyo.Constraint(expr=m.stock + m.spot >= m.demand[2])
     m.third = pyo.Constraint(expr=m.stock + m.lost >= m.demand[3])
     m.cost = pyo.Objective(
-        expr=m.stock + 5 * m.boxes + 4 * m.extra + m.price * m.spot + 2 * m.lost
+        expr=m.stock + 5 * m.boxes + m.price * m.extra + 4 * m.spot + 2 * m.lost
     )
     csg.annotate(m, first_stage_variables=m.stock, uncertain_params=[m.demand, m.price])
     oracle, rng = csg.Oracle(m), np.random.default_rng(0)
@@ -175,9 +175,8 @@ def test_bases_of_one_block_do_not_answer_for_the_whole():
 
     missing = np.maximum(outcomes[:, :3] - 1, 0)
     boxes = np.arange(10)
-    first = 5 * boxes + 4 * np.maximum(missing[:, :1] - 2 * boxes, 0)
-    expected = (
-        1 + first.min(axis=1) + outcomes[:, 3] * missing[:, 1] + 2 * missing[:, 2]
-    )
+    extra = np.maximum(missing[:, :1] - 2 * boxes, 0)
+    first = (5 * boxes + outcomes[:, 3:] * extra).min(axis=1)
+    expected = 1 + first + 4 * missing[:, 1] + 2 * missing[:, 2]
     assert one_by_one == pytest.approx(expected)
     assert together == pytest.approx(expected)
