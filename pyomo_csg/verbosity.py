@@ -19,8 +19,8 @@ def set_verbosity(level: str | int) -> None:
     Parameters
     ----------
     level : {'debug', 'info', 'warning', 'error'} or int
-        In any case, or a level of :mod:`logging`. ``'warning'`` is the default. ``'info'`` adds the plan of a fit and the time of each
-        stage.
+        In upper or lower case, or a level of :mod:`logging`. ``'warning'`` is the default.
+        ``'info'`` adds the plan of a fit and the time of each stage.
 
     Examples
     --------

@@ -313,7 +313,7 @@ def monitor(args: Namespace) -> int:
 
 
 def serve(args: Namespace) -> int:
-    """Serve decisions over HTTP until the process is told to stop."""
+    """Serve decisions over HTTP until the process ends."""
     from pyomo_csg.serve.server import run_server
     from pyomo_csg.serve.settings import ServeSettings
 

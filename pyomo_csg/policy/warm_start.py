@@ -216,7 +216,7 @@ class WarmStart:
         )
 
     def _draw(self, count: int, members: int) -> list[np.ndarray]:
-        """Return the rows to train on: all, or as many as there are programs."""
+        """Return the rows to train on: all of them, or one for each planned program."""
         n, rng = len(self._task.history), self._task.rng(self._stage)
         if count >= n:
             return self._folds.rows * members

@@ -81,7 +81,7 @@ class Attempts:
         self._skipped = 0
 
     def failed(self) -> None:
-        """Skip one attempt, or twice as many as after the last failure."""
+        """Skip one attempt, and twice the number at each further failure."""
         self._skipped = min(_MOST_SKIPPED, max(1, 2 * self._skipped))
         self._left = self._skipped
 
