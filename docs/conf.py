@@ -25,6 +25,8 @@ autodoc_typehints = "none"  # the docstrings tell types in words
 
 html_theme = "furo"
 html_title = "pyomo_csg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_copyright = False
 html_theme_options = {"navigation_with_keys": True}
 
