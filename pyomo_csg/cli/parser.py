@@ -90,7 +90,7 @@ decide for the contexts of a table
 
 {_EXECUTES}
 The policy's file holds numbers and text only. Without --model, the model is the file that
-your own fit read, if it has not changed since; otherwise model.py in the folder of the
+your fit read, if it has not changed since; otherwise model.py in the folder of the
 policy. The result has the table's columns, and one column for each
 first-stage variable.
 {_TABLES}
@@ -127,7 +127,7 @@ examples:
   pyomo-csg report policy.csg
 """
 _UPDATE = f"""\
-let a policy learn from new rows, without a fit from nothing
+update a policy with new rows, faster than a new fit
 
 {_EXECUTES}
 The rows came after those of the policy's history. A trial that has not seen the newest of
@@ -141,7 +141,7 @@ examples:
   pyomo-csg update policy.csg new.csv --half-life 90 --out policy.csg
 """
 _MONITOR = f"""\
-see whether the world is still that of the policy's history
+test whether new rows still look like the policy's history
 
 {_EXECUTES}
 Give all rows since the fit, in their order. Contexts outside the history, costs above what
@@ -279,7 +279,7 @@ def _policy_model() -> argparse.ArgumentParser:
     parent.add_argument(
         "--model",
         help="the policy's model, a Python file; it is executed "
-        "(that of your own fit, or model.py in the folder of the policy)",
+        "(default: the file that your fit read, or model.py beside the policy)",
     )
     return parent
 

@@ -1,4 +1,4 @@
-"""Policy.monitor: whether the world of a policy is still that of its history."""
+"""Policy.monitor: whether new rows still look like the history of a policy."""
 
 from __future__ import annotations
 

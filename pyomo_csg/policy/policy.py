@@ -139,7 +139,7 @@ class Policy(LearnedDecider):
     ) -> Policy:
         """Return a policy that has also learned from new rows, for a fraction of a fit.
 
-        Distributions are estimated anew; atoms and networks go on from their old values. A
+        Distributions are estimated again; atoms and networks go on from their old values. A
         trial that has not seen the newest half of the new rows is compared with this policy
         on them. If it is clearly worse, the new policy keeps the old scenarios, and its
         report says so.
@@ -184,7 +184,7 @@ class Policy(LearnedDecider):
         return Policy(self.oracle, learned, **self._settings)
 
     def monitor(self, rows: Any, *, level: float = 0.05) -> Monitoring:
-        """Return whether the world is still that of the history.
+        """Test whether new rows still look like the history.
 
         Three things are tested: contexts outside the history's range, costs above what the
         fit promised, and simple alternatives that do better. All tests together raise a

@@ -44,7 +44,7 @@ from pyomo_csg.learn.tables.history import History
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import Schedule
 
-_SHARE = 0.1  # of the programs or epochs of a fit from nothing
+_SHARE = 0.1  # of the programs or epochs of a new fit
 _LEAST_PROGRAMS, _LEAST_EPOCHS = 60, 2
 _BATCH, _LEAST_STEPS = 20, 12  # a step takes time whatever its batch
 _RATE = 1e-3  # of networks; half of the usual one
@@ -57,7 +57,7 @@ _LIGHT_PLAN: dict[str, Any] = {"programs": 1000, "draws": 8, "labels": 500}
 class WarmStart:
     """Fits the generator of a policy to the rows of a history.
 
-    Distributions are estimated anew, which is fast. Atoms and networks go on from their old
+    Distributions are estimated again, which is fast. Atoms and networks go on from their old
     values, with a tenth of the training of a fit. ``log`` records it.
     """
 
@@ -95,23 +95,23 @@ class WarmStart:
         return self._network(generator)
 
     def _untrained(self, kinds: Sequence[str], name: str) -> ScenarioGenerator:
-        """Return the reduction of a distribution, estimated anew."""
+        """Return the reduction of a distribution, estimated again."""
         distributions = FoldDistributions(self._task, self._folds, kinds)
         found = list(untrained_candidates(self._task, distributions))
         named = [one for one in found if one.name == name]
         return (named or found)[-1].fits[-1].generator(self._task)
 
     def _distribution(self, old: ConditionalDistribution) -> Any:
-        """Return a distribution of the same kind, estimated anew."""
+        """Return a distribution of the same kind, estimated again."""
         found = FoldDistributions(self._task, self._folds, _kinds(old)).by_fold[0]
         if old.name not in found:
             problem = f"'{old.name}' cannot be estimated from {len(self._task.history)}"
-            remedy = "rows in reasonable time; fit from nothing, by csg.fit"
+            remedy = "rows in reasonable time; fit again, by csg.fit"
             raise DataError("Cannot update the policy", [f"{problem} {remedy}"])
         return found[old.name]
 
     def _atoms(self, generator: AtomGenerator) -> AtomGenerator:
-        """Return the atoms after some training, around a forecast that is fitted anew."""
+        """Return the atoms after some training, around a forecast that is fitted again."""
         task = self._task.with_config(weights="learned")
         head, sampler = self._forecast(generator.distribution)
         free = torch.as_tensor(generator.atoms)
@@ -125,7 +125,7 @@ class WarmStart:
     def _forecast_networks(
         self, generator: ForecastNetworkGenerator
     ) -> ForecastNetworkGenerator:
-        """Return the networks after some training, around a forecast fitted anew."""
+        """Return the networks after some training, around a forecast fitted again."""
         task = self._task.with_config(weights="learned")
         _use_inputs(task, generator.center, generator.spread)
         head, sampler = self._forecast(generator.distribution)
@@ -151,7 +151,7 @@ class WarmStart:
         )
 
     def _forecast(self, old: ConditionalDistribution) -> tuple[Any, Sampler]:
-        """Return the head and the sampler of a forecast that is fitted anew."""
+        """Return the head and the sampler of a forecast that is fitted again."""
         distributions = FoldDistributions(self._task, self._folds, _kinds(old))
         if old.name not in distributions.names:
             self._distribution(old)

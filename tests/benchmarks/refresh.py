@@ -1,4 +1,4 @@
-"""What an update costs beside a fit from nothing on the same rows, in CPU seconds.
+"""What an update costs beside a new fit on the same rows, in CPU seconds.
 
 Run: python -m tests.benchmarks.refresh
 """

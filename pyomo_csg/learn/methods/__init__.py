@@ -1,4 +1,4 @@
-"""``csg.methods``: the methods of training as objects, and what your own one needs."""
+"""``csg.methods``: the training methods as objects, and what a method of yours needs."""
 
 from pyomo_csg.learn.methods.perturbed import Perturbed
 from pyomo_csg.learn.methods.specifications import (

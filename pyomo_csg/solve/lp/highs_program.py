@@ -237,7 +237,7 @@ class HighsProgram:
             raise status_trouble(status)
 
     def _run_large(self) -> Any:
-        """Run HiGHS from the basis at hand if that pays, otherwise from nothing."""
+        """Run HiGHS from the basis at hand if that pays, otherwise from scratch."""
         starts, highs = self._warm_starts, self.highs
         assert starts is not None
         if highs.getBasis().valid and starts.is_due():
