@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
@@ -18,7 +19,7 @@ from pyomo_csg.learn.config import (
     validate_fit_arguments,
 )
 from pyomo_csg.learn.fingerprints import fit_identity
-from pyomo_csg.learn.fit_result import FitResult, MethodResult
+from pyomo_csg.learn.fit_result import FitResult, MethodResult, Selection
 from pyomo_csg.learn.generators.scenario_generator import largest_distance
 from pyomo_csg.learn.lineage import lineage_entry
 from pyomo_csg.learn.methods.plugins import read_method
@@ -38,6 +39,8 @@ from pyomo_csg.policy.fit_run import FitRun
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.solve import Oracle
 from pyomo_csg.validation import DEFAULT_SECONDS
+
+logger = logging.getLogger(__name__)
 
 
 def fit(
@@ -340,6 +343,9 @@ def _summarize(
         summary["cost_error"] = float(standard_error(found.scored_costs, ddof=1))
     if unsolved := sum(entry.get("missing", 0) for entry in log.entries):
         summary["unsolved"] = unsolved
+    if (note := _recourse_note(selection)) is not None:
+        logger.warning("%s", note)
+        summary["notes"] = [*summary.get("notes", ()), note]
     if log.stopped_in is not None:
         summary["cut_short"] = log.stopped_in
         note = (
@@ -348,8 +354,21 @@ def _summarize(
             f"'{selection.chosen}' is the best so far. Allow more seconds; with the same "
             "checkpoint, finished stages are not repeated."
         )
-        summary["notes"] = [*(selection.notes or ()), note]
+        summary["notes"] = [*summary.get("notes", ()), note]
     return summary
+
+
+def _recourse_note(selection: Selection) -> str | None:
+    """Return a warning if the winner's decisions had no recourse on held-out rows."""
+    scores = {score.name: score.unsolved for score in selection.candidates or ()}
+    if not (failed := scores.get(selection.chosen, 0)):
+        return None
+    return (
+        f"No recourse: on {failed} of {selection.pairs_scored} held-out rows the program "
+        f"of the decision by '{selection.chosen}' and the observed outcome could not be "
+        "solved. Add a way out at a price to the model, such as unmet demand or overtime; "
+        "csg.Oracle(model).cost on the history shows where it is missing."
+    )
 
 
 def _time_used(log: TrainingLog, seconds: float | None) -> str:
