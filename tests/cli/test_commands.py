@@ -292,6 +292,8 @@ def test_elements_are_annotated_by_the_names_that_a_policy_keeps(tmp_path):
         "from models import cep1\nmodel = cep1.build()\n"
         "model.del_component('csg_first_stage_variables')\n"
         "model.del_component('csg_uncertain_params')\n"
+        "import pyomo.environ as pyo\n"
+        "model.fuel = pyo.Param([1, 2], initialize=9)\n"  # immutable: its data are ints
     )
 
     found = csg.TwoStageModel(load_model(path, default_names=names))
