@@ -105,14 +105,16 @@ class Verdict:
         if self.nearest is None:
             return f"{text}."
         first, *others = self.advantages
-        text += f", {self._difference(first)} than the best alternative ({first.name})"
-        rest = [f"{self._difference(one)} than {one.name}" for one in others]
+        text += f", {self._difference(first)} the best alternative ({first.name})"
+        rest = [f"{self._difference(one)} {one.name}" for one in others]
         return f"{join_words([text, *rest])}."
 
     def _difference(self, one: Advantage) -> str:
+        if one.mean == one.standard_error == 0:
+            return "as much as"
         better, worse = ("more", "less") if self.maximized else ("less", "more")
         size = with_error(abs(one.mean), one.standard_error)
-        return f"{size} {better if one.mean >= 0 else worse}"
+        return f"{size} {better if one.mean >= 0 else worse} than"
 
     def _advice(self) -> str:
         """Return what to do if the policy does not clearly beat the nearest one."""

@@ -42,7 +42,7 @@ _MOST_POINTS = 300  # of outcomes of the history, for its energy score
 _SHOWN = 12  # columns in texts
 _WHERE = "monitored rows"
 _NO_REFERENCE = (
-    "The fit kept no costs on held-out rows (method='auto' does), so realised costs are "
+    "The fit kept no costs on held-out rows (method='auto' does), so realized costs are "
     "compared with the alternatives only."
 )
 _TOO_FEW = f"Costs are tested from {FEWEST_ROWS} rows on."
@@ -93,7 +93,7 @@ class Monitoring:
     level : float
         The probability, at most, of a false alarm, however often one looks.
     verdict : Verdict
-        The realised costs or profits beside the alternatives.
+        The realized costs or profits beside the alternatives.
     promised, promised_error : float or None
         The mean on held-out rows of the fit, in the model's own sense.
     alarms : tuple of str
@@ -141,7 +141,7 @@ class Monitoring:
         lines = [f"Monitoring of the policy for '{self.model}'", *self.sentences, ""]
         lines += _table([_COLUMN_HEAD, *map(_column_row, self.columns[:_SHOWN])])
         if (more := len(self.columns) - _SHOWN) > 0:
-            lines.append(f"  ... and {more} more columns, with less evidence")
+            lines.append(f"  ... and {more} more columns")
         lines += ["", *_table([_NUMBER_HEAD, *map(_number_row, self.calibration)])]
         return "\n".join(lines)
 
@@ -269,7 +269,7 @@ def _column_shifts(
                 None if name in calendar else first_crossing(evidence, level / tested),
             )
         )
-    return tuple(sorted(found, key=lambda one: -one.evidence))
+    return tuple(sorted(found, key=lambda one: (one.name in calendar, -one.evidence)))
 
 
 def _distance_outside(new: np.ndarray, old: np.ndarray) -> np.ndarray:
@@ -303,8 +303,8 @@ def _cost_alarms(
         return []
     error = float(standard_error(reference, 1))
     promised = reference.mean() + NormalDist().inv_cdf(1 - level / 2) * error
-    realised = costs.fillna(costs.max(axis=None))[POLICY].to_numpy()
-    since = np.flatnonzero(mean_bounds(realised, level)[:, 0] > promised)
+    realized = costs.fillna(costs.max(axis=None))[POLICY].to_numpy()
+    since = np.flatnonzero(mean_bounds(realized, level)[:, 0] > promised)
     if not len(since):
         return []
     return [f"Decisions are worse than promised (evident since row {since[0] + 1})."]

@@ -75,7 +75,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _running_mean(found: dict[str, Any]) -> str:
-    """Return the running mean of the realised values, and the promise as a line."""
+    """Return the running mean of the realized values, and the promise as a line."""
     values = np.array([v for v in found["values"] if v is not None], dtype=float)
     if not len(values):
         return ""
@@ -95,7 +95,7 @@ def _running_mean(found: dict[str, Any]) -> str:
     if promised is not None:
         ends = f"{place(0, promised)} {place(len(means) - 1, promised)}"
         lines += f'<polyline class="curve held mean" points="{ends}"/>'
-    label = "Running mean of the realised values, and what was promised, dashed"
+    label = "Running mean of the realized values, and what was promised, dashed"
     return (
         f'<figure><svg role="img" aria-label="{label}" viewBox="0 0 {_WIDTH} {_HEIGHT}">'
         f"{lines}</svg><figcaption>{label}: from {low:,.5g} to {high:,.5g}.</figcaption>"

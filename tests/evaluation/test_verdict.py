@@ -211,3 +211,11 @@ def test_the_package_lists_its_public_names_only():
         found = getattr(csg, name)
         if isinstance(found, type) and not issubclass(found, Exception):
             assert found.__repr__ is not object.__repr__, name
+
+
+def test_policies_that_decide_alike_cost_as_much_as_each_other():
+    same = Verdict(40, 14.5, 0.2, (Advantage("SAA", 0.0, 0.0),))
+
+    assert "14.50 +- 0.20 on average, as much as the best alternative (SAA)." in str(
+        same
+    )

@@ -63,6 +63,8 @@ def test_the_calendar_raises_no_alarm_by_moving_on():
 
     found = policy.monitor(later)
 
+    names = [one.name for one in found.columns]
+    assert max(names.index("rain"), names.index("price")) < names.index("date trend")
     shifts = {one.name: one for one in found.columns}
     assert shifts["date trend"].outside == 1 and shifts["date trend"].since is None
     assert found.alarms == ()
