@@ -12,6 +12,7 @@ from tests.docs import decision_tree
 from tests.docs.pages import DOCS, PACKAGE, ROOT, sections, word_count
 
 MOST_WORDS = 1_500
+WIDEST_CODE = 92  # characters, with the prompt: the site shows no more without scrolling
 
 
 def test_every_public_name_is_in_the_api():
@@ -57,6 +58,18 @@ def test_pages_are_short():
     long = {name for name, count in counts.items() if count > MOST_WORDS}
 
     assert long - reference == set()
+
+
+def test_code_is_not_wider_than_the_page():
+    pages = [ROOT / "README.md", *DOCS.glob("*.md")]
+    wide = [
+        f"{path.name}: {line}"
+        for path in pages
+        for line in path.read_text().splitlines()
+        if line.startswith((">>> ", "... ")) and len(line) > WIDEST_CODE
+    ]
+
+    assert wide == []
 
 
 def test_a_page_starts_with_words():
