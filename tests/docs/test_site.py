@@ -12,7 +12,7 @@ from tests.docs import decision_tree
 from tests.docs.pages import DOCS, PACKAGE, ROOT, sections, word_count
 
 MOST_WORDS = 1_500
-WIDEST_CODE = 92  # characters, with the prompt: the site shows no more without scrolling
+WIDEST_CODE = 92  # characters, with the prompt: wider code is cut off
 
 
 def test_every_public_name_is_in_the_api():
