@@ -17,6 +17,11 @@ from pyomo_csg.learn.config import (
     settings_for_method,
     validate_fit_arguments,
 )
+from pyomo_csg.learn.distributions.user_distribution import (
+    Samples,
+    UserDistribution,
+    distribution_note,
+)
 from pyomo_csg.learn.fingerprints import fit_identity
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
 from pyomo_csg.learn.generators.scenario_generator import largest_distance
@@ -26,6 +31,7 @@ from pyomo_csg.learn.methods.specifications import (
     BuiltIn,
     Method,
     describe_method,
+    describe_object,
 )
 from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.learn.progress import Callback, TrainingLog
@@ -62,6 +68,7 @@ def fit(
     seconds: float | None = DEFAULT_SECONDS,
     plan: Plan | None = None,
     options: Mapping[str, Any] | None = None,
+    distribution: Samples | None = None,
 ) -> Policy:
     """Learn a policy that maps each context to K scenarios and decides on them.
 
@@ -142,6 +149,12 @@ def fit(
     options : mapping, optional
         Solver options, as in :class:`pyomo_csg.Oracle`: for example
         ``{'time_limit': 10.0}``, in seconds per program.
+    distribution : object, optional
+        A conditional distribution of yours: a forecast, an ensemble, a simulator. Its
+        ``sample(x, n)`` returns outcomes (n, p) for one context (d,). Labels, training and
+        the scores of candidates use its draws in place of the observed outcomes. Reduced
+        to K it is the candidate ``'distribution'`` of ``'auto'``; with
+        ``scenarios='all'``, decisions are on all of its outcomes.
 
     Returns
     -------
@@ -177,6 +190,7 @@ def fit(
         seconds,
         plan,
         preprocess,
+        distribution,
     )
     log = TrainingLog(progress, callback, seconds)
     seed = int(seed)
@@ -186,6 +200,12 @@ def fit(
     check_scenario_count(scenarios, len(history))
     chosen = read_method(method, regularization)
     settings = complete_settings(settings_for_method(settings, chosen), history)
+    own = note_of_costs = None
+    if distribution is not None:
+        own = UserDistribution.bind(distribution, oracle.two_stage)
+        note_of_costs = distribution_note(
+            own.remember(history.contexts), history.outcomes
+        )
     identity = fit_identity(
         oracle,
         history,
@@ -197,13 +217,14 @@ def fit(
         solver=solver,
         **({"options": dict(options)} if options else {}),
         **({"plan": plan.summary()} if plan is not None else {}),
+        **({} if own is None else {"distribution": describe_object(distribution)}),
     )
 
     def policy(found: MethodResult) -> Policy:
         learned = FitResult(
             found.generator,
             chosen.name,
-            _summarize(found, history, identity, log, seconds),
+            _summarize(found, history, identity, log, seconds, note_of_costs),
             log.table(),
             history.context_names,
             largest_distance(history.contexts, found.generator),
@@ -232,6 +253,7 @@ def fit(
             log=log,
             checkpoint=stages,
             plan=plan,
+            distribution=own,
         )
         try:
             found = (
@@ -318,6 +340,7 @@ def _summarize(
     identity: dict[str, Any],
     log: TrainingLog,
     seconds: float | None,
+    note_of_costs: str | None = None,
 ) -> dict[str, Any]:
     """Return the summary that is stored with the policy and that reports show."""
     selection = found.selection
@@ -340,6 +363,8 @@ def _summarize(
         summary["cost_error"] = float(standard_error(found.scored_costs, ddof=1))
     if unsolved := sum(entry.get("missing", 0) for entry in log.entries):
         summary["unsolved"] = unsolved
+    if note_of_costs is not None:
+        summary["notes"] = [*(selection.notes or ()), note_of_costs]
     if log.stopped_in is not None:
         summary["cut_short"] = log.stopped_in
         note = (
@@ -348,7 +373,7 @@ def _summarize(
             f"'{selection.chosen}' is the best so far. Allow more seconds; with the same "
             "checkpoint, finished stages are not repeated."
         )
-        summary["notes"] = [*(selection.notes or ()), note]
+        summary["notes"] = [*summary.get("notes", ()), note]
     return summary
 
 

@@ -305,6 +305,8 @@ class Oracle:
                 scenarios, weights, outcomes, outcome_weights, known
             )
             self._refuse_mean(kind, parts.shape[1])
+            if parts.shape[1] == 1:
+                omegas, parts = omegas[:, 0], None
         names = case_keys(keys, len(zetas), fresh)
         task = LossTask(zetas, shares, omegas, names, kind, parts)
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
