@@ -15,6 +15,8 @@ from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.samplers import ObservedSampler, Sampler
 from pyomo_csg.learn.fit_result import MethodResult, Selection
+from pyomo_csg.learn.loss_kinds import LossKind
+from pyomo_csg.learn.methods import specifications
 from pyomo_csg.learn.methods.custom import train_custom
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import train_dynamic
@@ -48,7 +50,7 @@ from pyomo_csg.learn.selection.fits import (
 )
 from pyomo_csg.learn.selection.folds import holdout_folds
 from pyomo_csg.learn.selection.plan import SOME_KINDS, Plan
-from pyomo_csg.learn.selection.scoring import compare_candidates, observed_costs
+from pyomo_csg.learn.selection.scoring import compare_candidates, held_out_costs
 from pyomo_csg.learn.task import Task
 
 
@@ -92,7 +94,9 @@ class _MethodFit:
     def __init__(self, task: Task, method: BuiltIn | Method, kind: Any, head: Any):
         self._task, self._name, self._kind, self._head = task, method.name, kind, head
         self._regularization = method_regularization(method)
-        self._loss_kind = getattr(method, "loss_kind", "optimistic")
+        self._loss_kind = LossKind()
+        if isinstance(method, specifications.LearnsLosses):
+            self._loss_kind = LossKind(method.loss_kind, method.regret)
         self._folds = holdout_folds(task)
         self._held_out = self._folds.held_out[0]
 
@@ -112,14 +116,22 @@ class _MethodFit:
 
         def train() -> list[nn.Module]:
             samplers: Sequence[Sampler]
-            if history.has_panels:
+            if (sampler := task.target_sampler) is not None:
+                samplers = [sampler] * len(rows)
+            elif history.has_panels:
                 samplers = [ObservedSampler(history.outcomes)] * len(rows)
             else:
                 distributions = FoldDistributions(task, self._folds, SOME_KINDS)
                 *_, last = distributions.names  # the mixture, unless rows are too few
                 samplers = [*distributions.samplers(last)]
             heads = None if self._head is None else [self._head] * len(rows)
-            direct = Direct(task, samplers, heads, regularization=float(weight))
+            direct = Direct(
+                task,
+                samplers,
+                heads,
+                regularization=float(weight),
+                kind=self._loss_kind,
+            )
             return direct.train(mmd.bodies, rows, "direct")
 
         bodies = train_or_restore(task, "direct", mmd.bodies, train)
@@ -178,7 +190,7 @@ class _MethodFit:
         selection = Selection(candidates[0].name)
         if len(candidates) > 1:
             for candidate in candidates:
-                losses.append(observed_costs(task, candidate.fits[0], held))
+                losses.append(held_out_costs(task, candidate.fits[0], held))
             names = [candidate.name for candidate in candidates]
             selection = compare_candidates(names, np.stack(losses))
         best = next(
@@ -196,8 +208,8 @@ class _MethodFit:
         return MethodResult(
             final.generator(task),
             selection,
-            lambda: losses[best] if losses else observed_costs(task, first, held),
-            scored_costs=losses[best] if losses else None,
+            lambda: losses[best] if losses else held_out_costs(task, first, held),
+            scored_costs=losses[best] if losses and task.distribution is None else None,
         )
 
     def mmd_result(self, mmd: Candidate) -> MethodResult:
@@ -214,5 +226,5 @@ class _MethodFit:
             final.generator(task),
             Selection("mmd"),
             losses,
-            lambda: observed_costs(task, first, held),
+            lambda: held_out_costs(task, first, held),
         )

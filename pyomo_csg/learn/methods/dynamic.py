@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from pyomo_csg.learn.loss_kinds import LossKind
 from pyomo_csg.learn.methods.labels import label_bodies
 from pyomo_csg.learn.methods.static import (
     LossNetFit,
@@ -57,7 +58,7 @@ def train_dynamic(
     *,
     fresh: bool = False,
     head: Any = None,
-    kind: str = "optimistic",
+    kind: str | LossKind = "optimistic",
 ) -> list[DynamicFit]:
     """Train as :func:`~pyomo_csg.learn.methods.static.train_static`, then in rounds.
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from pyomo_csg.learn.loss_kinds import LossKind
 from pyomo_csg.learn.methods.mmd import expand_heads
 from pyomo_csg.learn.networks.loss_net import LossSamples
 from pyomo_csg.learn.task import Task
@@ -27,7 +28,7 @@ def label_bodies(
     rows: Sequence[np.ndarray],
     stage: str,
     head: Any = None,
-    kind: str = "optimistic",
+    kind: str | LossKind = "optimistic",
 ) -> list[LossSamples]:
     """Return the scenarios of bodies on their rows with losses, solved in one batch."""
     heads = expand_heads(task, head, len(bodies))
@@ -38,7 +39,7 @@ def label_bodies(
     scenarios = np.concatenate([one for one, _ in found])
     weights = np.concatenate([one for _, one in found])
     places = np.concatenate(list(rows))
-    outcomes = task.history.outcomes[places]
+    outcomes = task.draw_targets(places, task.rng(f"{stage} outcomes"))
     shares = task.solver_weights(weights)
     losses = label_losses(task, stage, scenarios, outcomes, shares, kind, places)
     task.log.record(stage, len(losses), missing=int(np.isnan(losses).sum()))
@@ -53,7 +54,7 @@ def label_losses(
     scenarios: np.ndarray,
     outcomes: np.ndarray,
     weights: np.ndarray | None = None,
-    kind: str = "optimistic",
+    kind: str | LossKind = "optimistic",
     rows: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the losses (n,) of deciding on scenarios (n, K, p) when outcomes (n, p) follow.

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.learn.checkpoint import restore_parameters
+from pyomo_csg.learn.loss_kinds import LossKind
 from pyomo_csg.learn.methods.labels import label_bodies
 from pyomo_csg.learn.methods.mmd import expand_heads, mmd_scale, scenario_generator
 from pyomo_csg.learn.methods.specifications import parse_number
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.loss_net import (
-    LossNet,
+    LossPredictor,
     LossSamples,
     new_loss_nets,
     train_loss_nets,
@@ -38,7 +39,7 @@ class LossNetFit:
     """
 
     body: nn.Module
-    loss_net: LossNet
+    loss_net: LossPredictor
     samples: LossSamples
     rows: np.ndarray | None = field(default=None, kw_only=True)
 
@@ -52,7 +53,7 @@ def train_static(
     *,
     fresh: bool = False,
     head: Any = None,
-    kind: str = "optimistic",
+    kind: str | LossKind = "optimistic",
 ) -> list[LossNetFit]:
     """Train one body per lambda and set of rows on Loss-Net + lambda * MMD.
 
@@ -143,7 +144,7 @@ def save_loss_net_fits(
 def train_on_loss_net(
     task: Task,
     bodies: Sequence[nn.Module],
-    nets: Sequence[LossNet],
+    nets: Sequence[LossPredictor],
     lambdas: Sequence[float],
     rows: Sequence[np.ndarray],
     stage: str,
@@ -159,10 +160,11 @@ def train_on_loss_net(
     penalty = torch.as_tensor(np.asarray(lambdas, dtype=float))
     # Adam does not depend on the scale, but gradients are clipped.
     scale = torch.stack([net.loss_spread for net in nets]) + penalty * mmd_scale(task)
+    drawing = task.rng(f"{stage} outcomes")
 
     def loss(batch: np.ndarray) -> Tensor:
         scenarios, weights = generate(batch)
-        outcomes = task.outcomes[torch.as_tensor(batch)]
+        outcomes = torch.as_tensor(task.draw_targets(batch, drawing))
         task_loss = critics(scenarios, weights, outcomes).mean(-1)
         return (
             task_loss + penalty * task.mmd_losses(scenarios, weights, batch).mean(-1)
@@ -217,8 +219,10 @@ def standard_lambdas(task: Task) -> list[float]:
 
 def _squared_mmd(task: Task, body: nn.Module, rows: np.ndarray, head: Any) -> float:
     scenarios, weights = map(torch.as_tensor, task.generate_scenarios(body, rows, head))
-    scaled = (task.outcomes[torch.as_tensor(rows)] / task.kernel_unit)[:, None]
-    own = task.kernel(scaled, scaled)[:, 0, 0]  # the term that the loss leaves out
+    own = torch.zeros(())
+    if task.config.distance is None:  # the term that the loss leaves out
+        targets = task.target_points(rows) / task.kernel_unit
+        own = task.kernel(targets, targets).mean((-1, -2))
     # Negative only by rounding, or if a user's function is not a kernel.
     return abs(float((task.mmd_losses(scenarios, weights, rows) + own).mean()))
 

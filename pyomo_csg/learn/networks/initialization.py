@@ -99,7 +99,8 @@ def _random_body(task: Task, kind: str | Linear, inputs: int) -> nn.Module:
 
 def unconstrained_outcomes(task: Task, rows: np.ndarray) -> np.ndarray:
     """Return the outcomes of some rows as unconstrained numbers (n, p)."""
-    return task.omega.inverse(task.outcomes[torch.as_tensor(rows)]).numpy()
+    outcomes = task.draw_targets(rows, task.rng("starting outcomes"))
+    return task.omega.inverse(torch.as_tensor(outcomes)).numpy()
 
 
 def costliest_rows(task: Task, rows: np.ndarray) -> np.ndarray:
