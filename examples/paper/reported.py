@@ -10,7 +10,7 @@ from methods import Unit
 
 FOLDER = Path(__file__).parent / "published"
 METHODS = ("EV", "mmd", "static", "dynamic")
-CONTEXTS = {"cvar": 312, "mnv": 300}  # that its seconds to solve are for, in all
+CONTEXTS = {"cvar": 312, "mnv": 100}  # n_eval, which its seconds to solve are for
 SOLUTIONS = ("decisions", "full")
 
 

@@ -75,6 +75,39 @@ def wins(
     return _aligned(columns)
 
 
+def loss_nets(
+    experiment: Experiment, store: Store, units: list[Unit], trials: range
+) -> pd.DataFrame:
+    """Return what section 5.5 of the paper explains results with, medians over trials.
+
+    Errors are mean absolute errors, relative to the mean loss of the policy's scenarios.
+    """
+    found = store.evaluation(units, trials)
+    rows = []
+    for unit in units:
+        known = store.loss_nets(unit, trials)
+        if found is None or not known or str(unit) not in found.policies:
+            continue
+        middle = {
+            name: float(np.median([one[name] / abs(one["loss_here"]) for one in known]))
+            for name in ("error", "error_here")
+        }
+        some = store.evaluation([u for u in units if u.method in ("EV",)], trials)
+        vss = np.nan if some is None else 100 * some.mean().iloc[0]
+        rows.append(
+            {
+                "method": unit.label,
+                "K": str(unit.scenarios),
+                "error at home, %": shown(100 * middle["error"]),
+                "error on the policy's scenarios, %": shown(100 * middle["error_here"]),
+                "shift, sd": shown(float(np.median([one["shift"] for one in known]))),
+                "VSS, %": shown(vss),
+                "mean gap, %": shown(100 * found.mean()[str(unit)]),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
 def _with(units: list[Unit], count: int) -> list[Unit]:
     """Return the rows that belong to a K: those that have no K belong to all."""
     return [unit for unit in units if unit.scenarios in (None, count)]
