@@ -30,7 +30,7 @@ from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import reproducible_torch
 from pyomo_csg.storage import write_atomically
 
-DRAWS, SEED = 30, 0
+DRAWS, SEED = 20, 0
 LOSS_NET = ("loss_epochs", "loss_rate", "encoder", "head")
 
 
