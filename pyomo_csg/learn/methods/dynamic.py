@@ -79,7 +79,10 @@ def train_dynamic(
     largest = max(len(fit.samples) for fit in first)
     for t in range(1, rounds + 1):
         name = f"{stage} round {t}"
-        labeled = label_bodies(task, bodies, rows, f"{name} labels", **options)
+        count = task.config.label_scenarios
+        labeled = label_bodies(
+            task, bodies, rows, f"{name} labels", count=count, **options
+        )
         for s, replay in enumerate(buffers):
             members = zip(shared, labeled, strict=True)
             replay.push(concatenate_samples([mine for k, mine in members if k == s]))

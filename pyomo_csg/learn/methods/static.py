@@ -86,6 +86,7 @@ def train_static(
         f"{stage} labels",
         [heads[s] for s in firsts.values()],
         kind,
+        task.config.label_scenarios,
     )
     by_start = dict(zip(firsts, labeled, strict=True))
     number: dict[Any, int] = {}  # of the Loss-Net, by start and rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from pyomo_csg.learn.trainer import Schedule, torch_seed, train_ensemble
 
 # Batches are larger than a Task-Net's: about as accurate in a quarter of the steps.
 _BATCH_FACTOR = 4
+_FIRST_LAYER = 64  # units of a complete encoder
 
 
 class LossNet(nn.Module):
@@ -125,8 +127,20 @@ def new_loss_nets(
 def untrained_loss_nets(task: Task, count: int, stage: str) -> list[LossNet]:
     """Return Loss-Nets with initial weights drawn for a stage."""
     config, numbers = task.config, len(task.omega.center)
+    encoder = config.encoder
+    if isinstance(encoder, str):
+        encoder = _FIRST_LAYER, representation_width(task.scenarios, numbers)
     with torch_seed(task.rng(f"{stage} weights")):
-        return [LossNet(numbers, config.encoder, config.head) for _ in range(count)]
+        return [LossNet(numbers, encoder, config.head) for _ in range(count)]
+
+
+def representation_width(scenarios: int, numbers: int) -> int:
+    """Return the width of codes whose mean determines K scenarios in any order.
+
+    >>> representation_width(5, 3)
+    55
+    """
+    return math.comb(scenarios + numbers, numbers) - 1
 
 
 def train_loss_nets(

@@ -10,9 +10,11 @@ import pyomo_csg as csg
 from models import cep1, newsvendor
 from pyomo_csg import DataError
 from pyomo_csg.learn.config import FitConfig, validate_fit_arguments
+from pyomo_csg.learn.methods.dynamic import train_dynamic
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.specifications import parse_regularization
 from pyomo_csg.learn.methods.static import resolve_lambda, train_static
+from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_errors
 from pyomo_csg.learn.networks.loss_net import torch_seed
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
 from pyomo_csg.learn.progress import TrainingLog
@@ -189,6 +191,40 @@ def test_each_lambda_stops_where_its_held_out_loss_was_least():
         found = predicted + weight * task.mmd_losses(scenarios, weights, held)
         assert found.mean().item() == pytest.approx(best["best_held_out"], rel=1e-6)
     assert first["best_epoch"] != second["best_epoch"]
+
+
+@pytest.mark.parametrize("method", ["static", "dynamic"])
+def test_labels_may_be_of_fewer_scenarios(method):
+    task = newsvendor_task(60, 4, **{**QUICK, "label_scenarios": 2, "mmd_epochs": 2})
+    (body,) = bodies(task, 1)
+    rows = np.arange(60)
+    if method == "static":
+        (fit,) = train_static(task, [body], [1.0], [rows], "static")
+    else:
+        (fit,) = train_dynamic(task, [body], [1.0], [rows], "dynamic", 1, 3)
+    samples = fit.samples.take(rows)  # those of the MMD body come first
+    every, _ = task.generate_scenarios(body, rows)
+    assert samples.scenarios.shape == (60, 2, 1)
+    found = (samples.scenarios[:, :, None] == every[:, None]).all(-1).argmax(-1)
+    assert (
+        np.take_along_axis(every[..., 0], found, 1) == samples.scenarios[..., 0]
+    ).all()
+    assert (found[:, 0] != found[:, 1]).all() and len(np.unique(found, axis=0)) > 6
+    assert samples.weights == pytest.approx(0.5)
+    exact = task.oracle.loss(samples.scenarios, task.history.outcomes)
+    assert samples.losses == pytest.approx(exact, rel=1e-9)
+    errors, _ = loss_net_errors(task, fit)  # the policy's own losses are of all four
+    assert errors["shift"] >= 0
+    chosen, _ = task.generate_scenarios(fit.body, rows)
+    lowest, *_, highest = np.sort(task.oracle.loss(chosen, task.history.outcomes))
+    assert lowest <= errors["loss_here"] <= highest
+
+
+def test_labels_of_all_scenarios_are_the_default():
+    task = newsvendor_task(30, 3, **{**QUICK, "label_scenarios": 9, "mmd_epochs": 2})
+    (body,) = bodies(task, 1)
+    (fit,) = train_static(task, [body], [1.0], [np.arange(30)], "static")
+    assert fit.samples.scenarios.shape == (30, 3, 1)
 
 
 def capped():
