@@ -37,26 +37,21 @@ DOUBLED = (
     " Rows with `doubled` have the kernel -||a - b|| instead, which the paper calls "
     "equivalent: its MMD loss is twice as large, so the same lambda weighs twice as much."
 )
-GAPS = """## Median gaps
-
-In percent. Brackets have the paper's figures."""
 WINS_IN_PAPER = """## Lowest cost among the paper's methods
 
 In percent of the contexts, in the trials that all rows have. Brackets have the paper's
 figures. The head of a column has the number of compared rows, here and in the paper."""
-WINS = """## Lowest cost among all methods
+SUMMARY = """## Gaps
 
-In percent of the contexts, in the trials that all rows have."""
-SUMMARY = """## Gaps, relative to those of the expected value, and times
-
-Intervals [low, high] are bootstrap intervals of 95 % over trials, or over contexts if there
-is one trial. Times of fits are medians over trials. Times of decisions are means over
-contexts; the single solve of SAA is divided by the number of contexts. The speed-up divides
-the mean time of the full program by that of the decision; brackets have the paper's figure."""
+The gap of a decision is its cost above the optimum for the true conditional distribution,
+relative to that optimum. Brackets have the paper's figures. Intervals [low, high] are
+bootstrap intervals of 95 % over trials, or over contexts if there is one trial. Times of fits
+are medians over trials, those of decisions means over contexts; both depend on what else the
+machine did."""
 LOSS_NETS = """## Loss-Nets
 
 What section 5.5 of the paper explains results with; medians over trials. Errors are mean
-absolute errors relative to the mean loss: on the scenarios that the Loss-Net was trained on
+absolute errors relative to the mean optimum: on the scenarios that the Loss-Net was trained on
 (at home), and on those of the policy. The shift is the distance between the two. VSS is the
 mean gap of EV."""
 TIMES = """## Times in seconds, in the paper's columns
@@ -78,13 +73,13 @@ def report(
     found = store.evaluation(there, trials)
     numbers = summary.numbers(store, there, trials)
     sections = {
-        GAPS: tables.medians(experiment, store, rows, trials),
-        WINS_IN_PAPER: tables.wins_in_paper(experiment, store, rows, trials),
-        WINS: tables.wins(experiment, store, there, trials),
         SUMMARY: summary.lines(experiment.name, numbers),
         LOSS_NETS: tables.loss_nets(experiment, store, there, trials),
-        TIMES: times(experiment, store, rows, trials),
     }
+    if len(reported.rows(experiment.name, experiment.counts[0])):
+        sections[WINS_IN_PAPER] = tables.wins_in_paper(experiment, store, rows, trials)
+    if reported.seconds(experiment.name, experiment.counts[0]):
+        sections[TIMES] = times(experiment, store, rows, trials)
     text = [f"# {name}", how_it_was_run(experiment, store, there)]
     for head, table in sections.items():
         if len(table):

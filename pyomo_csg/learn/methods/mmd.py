@@ -51,13 +51,10 @@ def _train(
     stage: str,
     head: Any,
 ) -> list[nn.Module]:
-    def losses(scenarios: Tensor, weights: Tensor, batch: np.ndarray) -> Tensor:
-        return task.mmd_losses(scenarios, weights, batch)
-
     return train_task_nets(
         task,
         bodies,
-        losses,
+        task.mmd_losses,
         rows,
         held_out,
         stage,
