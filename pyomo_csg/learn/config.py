@@ -33,6 +33,7 @@ from pyomo_csg.learn.tables.preprocessing import is_transformer
 from pyomo_csg.validation import Problems, is_number, is_one_of, is_whole
 
 _SETTINGS = "The settings do not fit"
+COMPLETE = "complete"  # an encoder of the width of the paper's Proposition 2
 _CANNOT_FIT = "Cannot fit"
 _NETWORKS = ("mlp", "lstm", "linear", "constant", "location-scale")
 _MAX_UNITS = 2**16
@@ -85,10 +86,15 @@ class FitConfig:
     mmd_rate, task_rate, loss_rate, decay : float
         Learning rates and the weight decay of AdamW.
     encoder, head : tuple of int
-        Units of the layers of the Loss-Net's encoder and of its head.
+        Units of the layers of the Loss-Net's encoder and of its head. The encoder
+        ``'complete'`` has a layer of 64 and one of C(K + p, p) - 1 units, the width at which
+        the paper's Proposition 2 represents every continuous loss.
     loss_net : Module, optional
         In place of the Loss-Net: from standardized scenarios (B, K, p), weights (B, K) and
         standardized outcomes (B, p) to standardized losses (B,).
+    label_scenarios : int, optional
+        Labels of ``'static'`` and ``'dynamic'`` are the losses of this many of the K
+        scenarios, drawn at random for each row. They take less time. Default: all.
     rounds, buffer : int
         Loss-Net updates of ``'dynamic'``, and how many rounds of labels it keeps.
     noise : float
@@ -132,9 +138,10 @@ class FitConfig:
     task_rate: float = 2e-3
     loss_rate: float = 2e-3
     decay: float = 1e-3
-    encoder: tuple[int, ...] = (64, 32)
+    encoder: tuple[int, ...] | str = (64, 32)
     head: tuple[int, ...] = (64, 64, 64)
     loss_net: nn.Module | None = None
+    label_scenarios: int | None = None
     rounds: int = 4
     buffer: int = 3
     noise: float = 0.3
@@ -179,6 +186,8 @@ class FitConfig:
 
 def _check_number(name: str, value: Any) -> tuple[bool, str]:
     """Return whether a numeric setting is valid, and what a valid one is."""
+    if name == "encoder" and is_one_of(value, (COMPLETE,)):
+        return True, ""
     if name in ("hidden", "recurrent", "encoder", "head"):
         can_be_empty = name in ("hidden", "head")
         is_valid = (
@@ -194,9 +203,10 @@ def _check_number(name: str, value: Any) -> tuple[bool, str]:
         return is_valid, "a number above 0, or None"
     if name.endswith("_rate"):
         return is_number(value) and value > 0, "a number above 0"
-    if name == "folds":
-        is_valid = value is None or (is_whole(value) and value >= 2)
-        return is_valid, "a whole number from 2 up, or None"
+    if name in ("folds", "label_scenarios"):
+        least = 2 if name == "folds" else 1
+        is_valid = value is None or (is_whole(value) and value >= least)
+        return is_valid, f"a whole number from {least} up, or None"
     least = 0 if name in ("search", "rounds") else 1
     return is_whole(value) and value >= least, f"a whole number from {least} up"
 

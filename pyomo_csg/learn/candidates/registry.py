@@ -100,12 +100,20 @@ class _MethodFit:
         self._folds = holdout_folds(task)
         self._held_out = self._folds.held_out[0]
 
+    def _new_bodies(self) -> list[nn.Module]:
+        """Return the networks at which MMD fits and those with a given lambda begin."""
+        return new_bodies(self._task, self._kind, self._folds.rows, "mmd")
+
     def train_mmd(self) -> Candidate:
         """Return the MMD networks."""
         task, folds = self._task, self._folds
-        bodies = new_bodies(task, self._kind, folds.rows, "mmd")
         trained = train_mmd(
-            task, bodies, folds.rows, folds.held_out, "mmd", head=self._head
+            task,
+            self._new_bodies(),
+            folds.rows,
+            folds.held_out,
+            "mmd",
+            head=self._head,
         )
         return network_candidate("mmd", trained, [self._head] * len(trained))
 
@@ -148,9 +156,9 @@ class _MethodFit:
     def train_on_loss_nets(self, mmd: Candidate) -> list[Candidate]:
         """Return one candidate per lambda, trained on a Loss-Net.
 
-        With a lambda of the user's, networks start from new weights, as in the paper. With
-        ``'auto'`` or 0 they start from the MMD networks: without MMD, only the start keeps
-        a network near the data.
+        With a lambda of the user's, networks begin where the MMD networks began, as in the
+        paper. With ``'auto'`` or 0 they begin at the MMD networks: without MMD, only the
+        start keeps a network near the data.
         """
         task, stage, folds = self._task, self._name, self._folds
         chooses = self._regularization == "auto"
@@ -166,8 +174,10 @@ class _MethodFit:
                     resolve_lambda(grid[0], task, [body], [mine], self._head)
                     for body, mine in zip(start, rows, strict=True)
                 ]
+            begins_anew = self._regularization not in ("auto", 0)
             options: dict[str, Any] = {
-                "fresh": self._regularization not in ("auto", 0),
+                "fresh": self._new_bodies() if begins_anew else None,
+                "held_out": folds.held_out,
                 "head": self._head,
                 "kind": self._loss_kind,
             }

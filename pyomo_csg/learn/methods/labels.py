@@ -29,8 +29,12 @@ def label_bodies(
     stage: str,
     head: Any = None,
     kind: str | LossKind = "optimistic",
+    count: int | None = None,
 ) -> list[LossSamples]:
-    """Return the scenarios of bodies on their rows with losses, solved in one batch."""
+    """Return the scenarios of bodies on their rows with losses, solved in one batch.
+
+    With a ``count``, they are as many of each row's scenarios, drawn at random.
+    """
     heads = expand_heads(task, head, len(bodies))
     found = [
         task.generate_scenarios(body, mine, its_head)
@@ -38,6 +42,7 @@ def label_bodies(
     ]
     scenarios = np.concatenate([one for one, _ in found])
     weights = np.concatenate([one for _, one in found])
+    scenarios, weights = some_scenarios(scenarios, weights, count, task.rng(stage))
     places = np.concatenate(list(rows))
     outcomes = task.draw_targets(places, task.rng(f"{stage} outcomes"))
     shares = task.solver_weights(weights)
@@ -46,6 +51,21 @@ def label_bodies(
     together = LossSamples(scenarios, weights, outcomes, penalize_unsolved(losses))
     *ends, total = np.cumsum([len(mine) for mine in rows])
     return [together.take(cases) for cases in np.split(np.arange(total), ends)]
+
+
+def some_scenarios(
+    scenarios: np.ndarray,
+    weights: np.ndarray,
+    count: int | None,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``count`` of each case's scenarios (n, K, p), and their weights (n, count)."""
+    if count is None or count >= scenarios.shape[1]:
+        return scenarios, weights
+    order = rng.random(weights.shape).argsort(axis=1)[:, :count]
+    some = np.take_along_axis(weights, order, axis=1)
+    picked = np.take_along_axis(scenarios, order[..., None], axis=1)
+    return picked, some / some.sum(axis=1, keepdims=True)
 
 
 def label_losses(

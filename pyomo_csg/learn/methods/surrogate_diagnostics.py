@@ -15,7 +15,7 @@ from pyomo_csg.learn.distributions.distances import (
     wasserstein,
 )
 from pyomo_csg.learn.loss_kinds import LossKind
-from pyomo_csg.learn.methods.labels import label_bodies
+from pyomo_csg.learn.methods.labels import label_bodies, some_scenarios
 from pyomo_csg.learn.methods.static import LossNetFit
 from pyomo_csg.learn.networks.loss_net import LossNet, LossPredictor, LossSamples
 from pyomo_csg.learn.task import Task
@@ -64,7 +64,7 @@ def loss_net_errors(
         "expected_here": float(away.mean()),
         "loss_here": float(here.losses.mean()),
         "standard_error": float((here.losses - away).std() / math.sqrt(len(here))),
-        **_shift(task, some, labeled),
+        **_shift(task, some, _as_many(labeled, some, rng)),
         **_network_size(task, net),
     }
     return found, _warnings(found)
@@ -84,6 +84,15 @@ def _predictions(net: LossPredictor, samples: LossSamples) -> np.ndarray:
     inputs = map(torch.as_tensor, samples.arrays()[:3])
     with torch.no_grad():
         return net(*inputs).numpy()
+
+
+def _as_many(
+    here: LossSamples, home: LossSamples, rng: np.random.Generator
+) -> LossSamples:
+    """Return samples with as many scenarios as others, which may be labeled on a few."""
+    count = home.scenarios.shape[1]
+    scenarios, weights = some_scenarios(here.scenarios, here.weights, count, rng)
+    return LossSamples(scenarios, weights, here.outcomes, here.losses)
 
 
 def _shift(task: Task, home: LossSamples, here: LossSamples) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from pyomo_csg.learn.trainer import Schedule, torch_seed, train_ensemble
 
 # Batches are larger than a Task-Net's: about as accurate in a quarter of the steps.
 _BATCH_FACTOR = 4
+_FIRST_LAYER = 64  # units of a complete encoder
 
 
 class LossPredictor(nn.Module):
@@ -167,8 +169,20 @@ def untrained_loss_nets(task: Task, count: int, stage: str) -> list[LossPredicto
     config, numbers = task.config, len(task.omega.center)
     if config.loss_net is not None:
         return [UserLossNet(numbers, config.loss_net) for _ in range(count)]
+    encoder = config.encoder
+    if isinstance(encoder, str):
+        encoder = _FIRST_LAYER, representation_width(task.scenarios, numbers)
     with torch_seed(task.rng(f"{stage} weights")):
-        return [LossNet(numbers, config.encoder, config.head) for _ in range(count)]
+        return [LossNet(numbers, encoder, config.head) for _ in range(count)]
+
+
+def representation_width(scenarios: int, numbers: int) -> int:
+    """Return the width of codes whose mean determines K scenarios in any order.
+
+    >>> representation_width(5, 3)
+    55
+    """
+    return math.comb(scenarios + numbers, numbers) - 1
 
 
 def train_loss_nets(
