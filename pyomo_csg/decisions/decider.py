@@ -176,12 +176,7 @@ class Decider(ABC):
             The DataFrame has one column per first-stage variable, by its Pyomo name, and
             keeps the index of ``x`` if that is a DataFrame.
         """
-        if known_params := self.two_stage.known_params:
-            names = [param.name for param in known_params]
-            if is_frame(x):
-                x = match_columns(x, names)
-            elif isinstance(x, Mapping) and not {*names} <= x.keys():
-                x = match_keys(x, names)
+        x = self._name_known(x)
         contexts, one = self._read_contexts(x)
         how = {"on_error": on_error, "progress": progress, "fresh": fresh}
         solution, scenarios, weights = self._solve_read(x, contexts, known, **how)
@@ -257,6 +252,19 @@ class Decider(ABC):
         if self.preprocessing is not None:
             x = self.preprocessing.encode_any(x)
         return read_contexts(x, self.context_shape, self.context_names)
+
+    def _name_known(self, x: Any) -> Any:
+        """Return contexts whose columns or keys for known Params have Pyomo's names."""
+        names = [param.name for param in self.two_stage.known_params]
+        is_row = isinstance(x, Mapping) and not {*names} <= x.keys()
+        if not names or not (is_row or is_frame(x)):
+            return x
+        problems = Problems("The context does not fit the history")
+        found = problems.check(
+            "contexts", match_keys if is_row else match_columns, x, names
+        )
+        problems.raise_any()
+        return found
 
     def _read_known(self, x: Any, known: Any, contexts: np.ndarray) -> np.ndarray:
         """Return the known numbers (n, r) of what was read as contexts."""

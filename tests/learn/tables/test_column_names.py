@@ -94,6 +94,19 @@ def test_known_params_are_matched_too(caplog):
     decisions = [policy.decide(t) for t in (plain, table, spaced)]
     for decision in decisions:
         assert decision.to_numpy() == pytest.approx(decisions[0].to_numpy())
+    stock_a, stock_b = rows[2, 1:3]
+    days = [
+        {"stock0[a]": stock_a, "stock0[b]": stock_b, "rain": 1.0},
+        {"stock0['a']": stock_a, "stock0[ b ]": stock_b, "rain": 1.0},
+        {("stock0", "a"): stock_a, ("stock0", "b"): stock_b, "rain": 1.0},
+    ]
+    for day in days:
+        assert policy.decide(day)["y"] == pytest.approx(decisions[0]["y"].iloc[2])
+    twice = {**days[1], "stock0[ a ]": 1.0}
+    for contexts in (twice, pd.DataFrame([twice])):
+        with pytest.raises(csg.DataError, match="all mean 'stock0.a.'") as error:
+            policy.decide(contexts)
+        assert str(error.value).startswith("The context does not fit the history:")
 
 
 def test_a_history_is_read_by_meaning():
