@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 
 EPOCH = datetime(1970, 1, 1)
 DAY, YEAR = 86400.0, 365.25 * 86400.0  # seconds
+_LAST = 8000 * YEAR
 _HALF_A_YEAR = 183 * DAY
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _HOLIDAY = "holiday"
@@ -146,7 +147,7 @@ class DateEncoding:
         np.array(self.holidays, "datetime64[D]")  # a ValueError if damaged
         return (
             is_number(self.start)
-            and (self.fill is None or is_number(self.fill))
+            and (self.fill is None or (is_number(self.fill) and abs(self.fill) < _LAST))
             and type(self.last_year) is int
             and all(part in _PARTS for part in self.parts)
         )
@@ -259,8 +260,8 @@ def read_date(cell: Any, form: str = ISO, zone: str = "") -> datetime | None:
     if isinstance(cell, str):
         cell = _read_text(cell.strip(), form)
     if isinstance(cell, datetime):
-        if zone and cell.tzinfo is not None:
-            cell = cell.astimezone(_find_zone(zone))
+        if cell.tzinfo is not None and (known := _find_zone(zone)) is not None:
+            cell = cell.astimezone(known)
         return cell.replace(tzinfo=None)
     if isinstance(cell, date):
         return datetime(cell.year, cell.month, cell.day)
@@ -329,15 +330,15 @@ def date_index(index: pd.Index) -> pd.Index | None:
 def zone_name(column: pd.Series) -> str:
     """Return the name of a column's time zone; empty if it has none, or no known name."""
     zone: tzinfo | None = getattr(column.dtype, "tz", None)
-    try:
-        return "" if zone is None else _find_zone(str(zone)).key
-    except (ValueError, OSError, KeyError):
-        return ""
+    return str(zone) if zone is not None and _find_zone(str(zone)) else ""
 
 
 @lru_cache
-def _find_zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
+def _find_zone(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name) if name else None
+    except (ValueError, OSError, KeyError):  # unknown here
+        return None
 
 
 def with_date_column(table: pd.DataFrame, name: str | None) -> pd.DataFrame:

@@ -104,6 +104,32 @@ def test_times_of_other_zones_are_converted_to_that_of_the_history():
         assert found.encode_row({"at": cell})["at hour sine"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"start": "soon"},
+        {"fill": 1e300},
+        {"form": 3},
+        {"holidays": ["soon"]},
+        {"holidays": [20260101]},
+        {"last_year": 2026.5},
+        {"parts": ["minute"]},
+    ],
+)
+def test_a_damaged_summary_is_refused(damage):
+    (entry,) = learn_preprocessing(pd.DataFrame({"day": DAYS})).summary()
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        Preprocessing.restore([{**entry, **damage}])
+
+
+def test_a_zone_that_is_not_known_here_leaves_the_clock_of_the_cell():
+    found = learn_preprocessing(pd.DataFrame({"day": DAYS}))
+    (entry,) = found.summary()
+    other = Preprocessing.restore([{**entry, "zone": "Atlantis/Capital"}])
+    day = {"day": "2024-07-02T04:00:00Z"}
+    assert other.encode_row(day) == found.encode_row(day)
+
+
 class TestHolidays:
     """Holidays by country, by a calendar of pandas, and as dates."""
 
