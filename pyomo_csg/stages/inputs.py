@@ -284,7 +284,8 @@ def _data(values: Any, subject: str) -> np.ndarray:
     places = np.ndindex(array.shape if array.dtype.kind in "bO" else (0,))
     for place in places:
         if isinstance(array[place], bool | np.bool_):
-            found = f"{bool(array[place])} at {list(place)} is a bool"
+            where = f" at {list(place)}" if place else ""
+            found = f"{bool(array[place])}{where} is a bool"
             raise DataError(subject, [f"{found}; give numbers, or use .astype(float)"])
     return floats
 
