@@ -89,7 +89,10 @@ class Arguments:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (n, s) and outcomes (n, p + r)."""
         problems, two_stage = self._new_problems(), self._two_stage
-        omegas = problems.check("outcomes", outcome_batch, two_stage, outcomes)
+        if self._is_sound(outcomes, 2):
+            omegas = outcomes.copy()
+        else:
+            omegas = problems.check("outcomes", outcome_batch, two_stage, outcomes)
         ys = problems.check("decisions", decision_batch, two_stage, decisions, omegas)
         (omegas,) = self._append_known(problems, known, omegas)
         problems.raise_any()
