@@ -40,6 +40,7 @@ class Arguments:
 
     def __init__(self, two_stage: TwoStageModel):
         self._two_stage = two_stage
+        self._subject = f"The data does not fit '{two_stage.model.name}'"
         self._low, self._high = _intervals(two_stage.uncertain_params)
         self._known_sides = _intervals(two_stage.known_params)
         self.known = known_batch(two_stage, None)
@@ -151,7 +152,7 @@ class Arguments:
         return zetas, shares, data
 
     def _new_problems(self) -> Problems:
-        return Problems(f"The data does not fit '{self._two_stage.model.name}'")
+        return Problems(self._subject)
 
     def _scenarios(
         self, problems: Problems, scenarios: Any, weights: Any

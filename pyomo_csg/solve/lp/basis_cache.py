@@ -378,7 +378,7 @@ class BasisCache:
         if self._stack is None:
             self._stack = _Stack(self._regions)
         chosen, answers = self._stack.choose(sides)
-        for number in np.unique(chosen[chosen >= 0]).tolist():
+        for number in sorted(set(chosen.tolist()) - {-1}):
             found, region = np.flatnonzero(chosen == number), self._regions[number]
             self._note(region, left[found], sides, found, answers[found], costs, duals)
         return left[chosen < 0]

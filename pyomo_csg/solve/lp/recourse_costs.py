@@ -344,10 +344,11 @@ class RecourseSolver:
         if self.caches and self._cache.is_useful:
             sides = self._sides.at(cases)
             left, learn = self._cache.try_bases(sides, costs, duals)
-            crossed = left[self._sides.are_crossed(sides.take(left))]
-            for case in crossed.tolist():
-                troubles[case] = _crossed_bounds()
-            left = np.setdiff1d(left, crossed, assume_unique=True)
+            # A basis does not see the bound at which a place is not.
+            is_crossed = self._sides.are_crossed(sides)
+            for case in np.flatnonzero(is_crossed).tolist():
+                costs[case], troubles[case] = np.nan, _crossed_bounds()
+            left = left[~is_crossed[left]]
         if len(left):
             queue = _Queue(left, learn, sides)
             self._solve_queue(cases[left], queue, costs, troubles, duals)

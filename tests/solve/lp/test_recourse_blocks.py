@@ -212,3 +212,17 @@ def test_bases_are_tried_where_bounds_of_recourse_variables_are_uncertain():
     bought = np.minimum(short, 1 / cap)
     costs = csg.Oracle(m).cost([1.0], np.column_stack([demand, cap]))
     assert costs == pytest.approx(1 + 2 * bought + 5 * (short - bought))
+
+
+def test_known_bases_do_not_answer_where_bounds_cross():
+    m = pyo.ConcreteModel("crossed")
+    m.most = pyo.Param(mutable=True, initialize=1.0)
+    m.y, m.z = pyo.Var(bounds=(0, 9)), pyo.Var(bounds=(1, m.most))
+    m.s = pyo.Var(within=pyo.NonNegativeReals)
+    m.served = pyo.Constraint(expr=m.y + m.z + m.s >= 5)
+    m.cost = pyo.Objective(expr=m.y + 3 * m.z + 2 * m.s)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.most)
+    most = np.tile([3.0, 2.0, 0.5, 4.0], 10)[:, None]
+    costs = csg.Oracle(m).cost([1.0], most, on_error="record")
+    expected = np.tile([10, 10, np.nan, 10], 10)
+    assert costs == pytest.approx(expected, nan_ok=True)
