@@ -171,7 +171,9 @@ class Region:
         """Return for which cases, of those the basis fits, no basic place is at a bound."""
         if not self._is_bounded:
             return np.ones(sides.values.shape[1], bool)
-        size = 1 + np.abs(self._basics @ sides.values)
+        # In small units the tolerance is relative to the terms.
+        terms = np.abs(self._basics) @ np.abs(sides.values)
+        size = np.minimum(1 + np.abs(self._basics @ sides.values), terms)
         slack = 2 * _FEASIBILITY * size[self._basic]
         distances = self.matrix[:-1] @ sides.values
         return np.asarray((distances > slack).all(axis=0))
@@ -244,11 +246,13 @@ class RowDuals:
         self.rows = np.zeros((len(smooth), rows))
         self.smooth = smooth
 
-    def read(self, case: int, program: HighsProgram) -> None:
-        """Read them from a linear program just solved."""
+    def read(self, case: int, program: HighsProgram, sizes: np.ndarray) -> None:
+        """Read them from a linear program just solved, whose places have typical sizes."""
         z, _, self.rows[case] = program.solution()
         if self.smooth[case]:
-            self.smooth[case] = not is_degenerate(program.highs, z, program.arrays)
+            self.smooth[case] = not is_degenerate(
+                program.highs, z, program.arrays, sizes
+            )
 
     def set_from_basis(
         self, region: Region, cases: np.ndarray, sides: CaseSides

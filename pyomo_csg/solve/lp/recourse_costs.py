@@ -375,7 +375,7 @@ class RecourseSolver:
                 arrays = self.layout.arrays(blocks[place], shift[place])
                 solved[place], program = self._solve(arrays)
                 if duals is not None:
-                    duals.read(case, program)
+                    duals.read(case, program, self._place_sizes(arrays, program))
             except SolverTrouble as trouble:
                 troubles[case] = trouble
                 continue
@@ -391,6 +391,12 @@ class RecourseSolver:
                     queue.sides = None
         if solved:
             self._certify(solved, queue, blocks, shift, costs, troubles, duals)
+
+    def _place_sizes(self, arrays: Arrays, program: HighsProgram) -> np.ndarray:
+        """Return typical sizes of columns, then rows, in the units of the program solved."""
+        if program is self._program:
+            return self._rescaled.checker.place_sizes(arrays)
+        return np.ones(self.layout.columns + self.layout.rows)
 
     def _check_rows(self, cases: RecourseCases) -> tuple[np.ndarray, Troubles]:
         """Answer for a model without recourse variables: its rows hold or not."""
