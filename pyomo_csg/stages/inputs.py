@@ -373,7 +373,10 @@ def _round_decisions(
     reports that along with broken bounds.
     """
     infinite, rejected = [], []
+    are_finite = bool((np.abs(array) < INFINITY).all())
     for j, v in enumerate(two_stage.first_stage_variables):
+        if are_finite and not v.fixed and v.is_continuous():
+            continue
         column = array[:, j]
         finite = np.abs(column) < INFINITY
         rounded = target = column
