@@ -33,13 +33,12 @@ from pyomo_csg.learn.methods.specifications import (
     describe_method,
     describe_object,
 )
-from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.learn.progress import Callback, TrainingLog
 from pyomo_csg.learn.selection.plan import Plan, make_plan, measure_programs
-from pyomo_csg.learn.selection.scoring import standard_error
-from pyomo_csg.learn.tables.history import History, read_history
+from pyomo_csg.learn.tables.history import read_history
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import reproducible_torch
+from pyomo_csg.policy.fit_record import summarize_fit
 from pyomo_csg.policy.fit_run import FitRun
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.solve import Oracle
@@ -224,7 +223,7 @@ def fit(
         learned = FitResult(
             found.generator,
             chosen.name,
-            _summarize(found, history, identity, log, seconds, note_of_costs),
+            summarize_fit(found, history, identity, log, seconds, note_of_costs),
             log.table(),
             history.context_names,
             largest_distance(history.contexts, found.generator),
@@ -332,56 +331,3 @@ def plan(
         log = TrainingLog()
         task = Task(oracle, history, int(scenarios), settings, int(seed), log)
         return make_plan(task, measure_programs(task), seconds)
-
-
-def _summarize(
-    found: MethodResult,
-    history: History,
-    identity: dict[str, Any],
-    log: TrainingLog,
-    seconds: float | None,
-    note_of_costs: str | None = None,
-) -> dict[str, Any]:
-    """Return the summary that is stored with the policy and that reports show."""
-    selection = found.selection
-    settings = {**identity["settings"], **(selection.settings or {})}
-    summary = {
-        **selection.summary(),
-        "seed": identity["seed"],
-        "pairs": len(history),
-        "scenarios": found.generator.count,
-        "context_shape": list(history.contexts.shape[1:]),
-        "settings": dict(sorted(settings.items())),
-        "versions": package_versions(),
-        "identity": {
-            name: value
-            for name, value in identity.items()
-            if name not in ("settings", "versions")
-        },
-    }
-    if found.scored_costs is not None:
-        summary["cost_error"] = float(standard_error(found.scored_costs, ddof=1))
-    if unsolved := sum(entry.get("missing", 0) for entry in log.entries):
-        summary["unsolved"] = unsolved
-    if note_of_costs is not None:
-        summary["notes"] = [*(selection.notes or ()), note_of_costs]
-    if log.stopped_in is not None:
-        summary["cut_short"] = log.stopped_in
-        note = (
-            f"Cut short: {_time_used(log, seconds)} were up in stage "
-            f"'{log.stopped_in}', and "
-            f"'{selection.chosen}' is the best so far. Allow more seconds; with the same "
-            "checkpoint, finished stages are not repeated."
-        )
-        summary["notes"] = [*summary.get("notes", ()), note]
-    return summary
-
-
-def _time_used(log: TrainingLog, seconds: float | None) -> str:
-    """Return in words which seconds were up where the fit was cut short."""
-    if seconds is None or log.stopped_after is None:
-        return "the seconds"
-    if log.stopped_after < seconds - 0.5:
-        # The rest is for the fit of the best candidate to all rows.
-        return f"the {log.stopped_after:.0f} of {seconds:g} seconds for comparing candidates"
-    return f"the {seconds:g} seconds"
