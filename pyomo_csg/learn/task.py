@@ -166,8 +166,11 @@ class Task:
     ) -> np.ndarray:
         """Return the losses (n,) of scenarios (n, K, p) on outcomes (n, p)."""
         options = {**self._options, "known": self._known(rows, len(outcomes))}
-        kind = LossKind(kind) if isinstance(kind, str) else kind
-        found = kind.losses(self.oracle, scenarios, outcomes, options, weights)
+        if isinstance(kind, str):
+            options = {**options, "kind": kind, "weights": weights}
+            found = self.oracle.loss(scenarios, outcomes, **options)
+        else:
+            found = kind.losses(self.oracle, scenarios, outcomes, options, weights)
         self.log.check_time()
         return found
 

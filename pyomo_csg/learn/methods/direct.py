@@ -22,8 +22,6 @@ from pyomo_csg.solve import Oracle
 
 logger = logging.getLogger(__name__)
 
-_RECOURSE = LossKind("recourse")
-
 
 def train_direct(
     task: Task,
@@ -65,11 +63,12 @@ class Direct:
         regularization: float = 0.0,
         draws: int | None = None,
         together: bool = False,
-        kind: LossKind = _RECOURSE,
+        kind: str | LossKind = "recourse",
     ):
         self._task, self._samplers, self._together = task, samplers, together
+        named = LossKind(kind) if isinstance(kind, str) else kind
         self._task_loss = TaskLoss(
-            oracle or task.oracle, kind.kind, regret=kind.regret, on_error="record"
+            oracle or task.oracle, named.kind, regret=named.regret, on_error="record"
         )
         self._regularization = regularization
         self._draws = draws or task.config.draws
