@@ -299,13 +299,12 @@ class Candidates:
         """
         key = tuple(names)
         if key not in self._leaders:
-            best = names[-1]
+            found = self.distributions.by_fold[0]
+            reduced = {reduced_name(found[name]): name for name in names}
+            best = None
             if self.board is not None and self.has_distributions:
-                found, means = self.distributions.by_fold[0], self.board.means
-                costs = [means.get(reduced_name(found[name]), np.inf) for name in names]
-                if np.isfinite(costs).any():
-                    best = names[int(np.argmin(costs))]
-            self._leaders[key] = best
+                best = self.board.preferred([*reduced])
+            self._leaders[key] = names[-1] if best is None else reduced[best]
         return self._leaders[key]
 
     def _outcome_samplers(self) -> list[Sampler]:

@@ -287,6 +287,53 @@ def test_candidates_are_scored_by_the_observed_costs_of_their_decisions(name):
     assert board.costs("mmd") == pytest.approx(expected, rel=1e-7)
 
 
+class Decided:
+    """A fit that always generates the same scenario."""
+
+    is_trained = False
+
+    def __init__(self, demand):
+        self._demand = demand
+
+    def scenarios(self, task, rows):
+        return np.full((len(rows), 2, 1), self._demand), None
+
+
+def test_of_candidates_that_cannot_be_separated_the_preferred_one_wins():
+    rng = np.random.default_rng(0)
+    task = task_on(ZOO["newsvendor"](), rng.gamma(3.0, 10.0, (24, 1)))
+    board = Scoreboard(task, make_folds(task, 2), 24)
+    best = float(np.quantile(task.history.outcomes, 0.05 / 0.95))  # the critical one
+    for name, demand in [
+        ("sample average", best),
+        ("ridge residuals", best),
+        ("stacked residuals", 10 * best),
+        ("direct", best),
+    ]:
+        board.add(Candidate(name, [Decided(demand)] * 3))
+
+    assert board.select()[0].name == "ridge residuals"  # fitted later than the average
+    assert board.preferred(["direct", "sample average"]) == "sample average"
+    assert board.preferred(["direct", "stacked residuals"]) == "direct"
+    assert board.preferred(["mmd"]) is None
+    board.add(Candidate("trained atoms", [Decided(best)] * 3))
+    winner, selection = board.select()
+    assert (winner.name, selection.chosen) == ("trained atoms", "trained atoms")
+
+
+def test_atoms_are_trained_around_the_preferred_forecast():
+    task = task_on(ZOO["newsvendor"]())
+    plan = plan_for(task, kinds=("empirical", "ridge", "forest"))
+    folds = make_folds(task, 2)
+    made = Candidates(task, folds, plan, "mlp")
+    made.has_distributions, made.board = True, Scoreboard(task, folds, 24)
+    best = float(np.quantile(task.history.outcomes, 0.05 / 0.95))
+    for name in ("forest residuals", "ridge residuals"):
+        made.board.add(Candidate(name, [Decided(best)] * 3))
+
+    assert made._best_residuals() == "ridge"
+
+
 def test_only_atoms_around_a_users_forecast_are_trusted():
     task = task_on(ZOO["newsvendor"]())
     head = LocationScaleHead(
