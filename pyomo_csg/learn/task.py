@@ -113,10 +113,12 @@ class Task:
         scenarios: np.ndarray,
         weights: np.ndarray | None = None,
         rows: np.ndarray | None = None,
+        mip_gap: float | None = None,
     ) -> Solution:
         """Solve zeta-SAA; NaN where it was not solved. Raise TimeUpError if time is up."""
         known = self._known(rows, len(scenarios))
         options = {**self._options, "known": known, "weights": weights}
+        options["mip_gap"] = mip_gap
         found = self.oracle.solve(scenarios, **options)
         self.log.check_time()
         return found
@@ -146,6 +148,7 @@ class Task:
         """Return the losses (n,) of scenarios (n, K, p) on outcomes (n, p)."""
         known = self._known(rows, len(outcomes))
         options = {**self._options, "kind": kind, "weights": weights, "known": known}
+        options["audit"] = False  # it would search among ties after all
         found = self.oracle.loss(scenarios, outcomes, **options)
         self.log.check_time()
         return found
@@ -157,11 +160,13 @@ class Task:
         weights: np.ndarray | None = None,
         oracle: Oracle | None = None,
         rows: np.ndarray | None = None,
+        mip_gap: float | None = None,
     ) -> LossGradient:
         """Return losses and their gradients, by default of the task's oracle."""
         oracle = oracle or self.oracle
         known = self._known(rows, len(outcomes))
         options = {**self._options, "weights": weights, "known": known}
+        options["mip_gap"] = mip_gap
         found = oracle.loss_gradient(scenarios, outcomes, **options)
         self.log.check_time()
         return found

@@ -48,7 +48,8 @@ class Direct:
     scenario would spread otherwise. Programs that could not be solved have no gradient:
     there, only the MMD loss moves the scenarios. ``regularization`` is the weight of the MMD
     loss, in standard deviations of either loss. ``oracle`` may be that of a relaxation,
-    which is faster than the task's. ``failed`` counts the unsolved programs.
+    which is faster than the task's; its integer programs may stop at ``mip_gap``. ``failed``
+    counts the unsolved programs.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class Direct:
         regularization: float = 0.0,
         draws: int | None = None,
         together: bool = False,
+        mip_gap: float | None = None,
     ):
         self._task, self._samplers, self._together = task, samplers, together
+        self._mip_gap = mip_gap
         self._oracle = oracle or task.oracle
         self._regularization = regularization
         self._draws = draws or task.config.draws
@@ -155,6 +158,7 @@ class Direct:
             self._task.solver_weights(shares.reshape(-1, shares.shape[-1])),
             self._oracle,
             rows.reshape(-1),
+            self._mip_gap,
         )
         self.failed += len(found.failures)
         unit = self._task.cost_scale
