@@ -136,12 +136,17 @@ class Candidates:
         return next(one for one in other._untrained() if one.name == name).fits[-1]
 
     def _untrained(self) -> Iterator[Candidate]:
-        found = self.distributions
-        if not self.has_distributions:
-            found = FoldDistributions(self._task, self._folds, ("empirical",))
-        for candidate in untrained_candidates(self._task, found):
-            if self._is_wanted(candidate.name):
-                yield candidate
+        # The sample average is there at once, before distributions are estimated.
+        plain = FoldDistributions(self._task, self._folds, ("empirical",))
+        found = [self.distributions] if self.has_distributions else []
+        if not found or "empirical" in self._plan.kinds:
+            found = [plain, *found]
+        yielded = set()
+        for distributions in found:
+            for candidate in untrained_candidates(self._task, distributions):
+                if self._is_wanted(candidate.name) and candidate.name not in yielded:
+                    yielded.add(candidate.name)
+                    yield candidate
 
     def _is_wanted(self, name: str) -> bool:
         return self._names is None or name in self._names

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import t as student
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.features import evenly_spaced
@@ -160,7 +160,8 @@ def _confidence(margin: float, error: float, rows: int) -> float:
     standard error corrects for that: it halves the margin's mean and variance.
     """
     if error > 0:
-        return float(norm.cdf(margin / error / math.sqrt(2)))
+        # The standard error of few rows is uncertain, too.
+        return float(student.cdf(margin / error / math.sqrt(2), max(1, rows - 1)))
     # constant differences, equal costs, or a single row
     return 1.0 if margin > 0 and rows > 1 else 0.5
 

@@ -397,6 +397,29 @@ def test_integer_models_learn_with_one_scenario_first(folds):
     assert shapes == {task.output_shape}
 
 
+def test_only_training_on_integer_programs_has_a_gap(monkeypatch):
+    task, gaps = on_opened(), {"solve": set(), "cost": set(), "loss_gradient": set()}
+    plan = replace(plan_for(task), training_gap=0.005)
+
+    def watch(method, call):
+        def watched(*arguments, **options):
+            gaps[method].add(options.get("mip_gap"))
+            return call(*arguments, **options)
+
+        return watched
+
+    for method in gaps:
+        watched = watch(method, getattr(task.oracle, method))
+        monkeypatch.setattr(task.oracle, method, watched)
+    folds = make_folds(task, plan.folds)
+    candidates = Candidates(task, folds, plan, "mlp")
+    candidates.board = board = Scoreboard(task, folds, plan.scored_rows)
+    for candidate in candidates.each():
+        board.add(candidate)
+    assert gaps["loss_gradient"] == {0.005}
+    assert gaps["solve"] == gaps["cost"] == {None}
+
+
 def test_integer_models_take_a_module_of_the_users_own():
     task = on_opened()
     numbers = task.output_shape[0] * task.output_shape[1]
