@@ -57,7 +57,7 @@ wheel: .venv/dev.stamp  ## build it, install it where nothing else is, and run t
 	$(BIN)/python -m build --outdir build/dist
 	$(PYTHON) -m venv build/empty
 	build/empty/bin/python -m pip install --quiet --constraint constraints.txt \
-		"$$(echo build/dist/*.whl)[plots,parquet,mpi]"
+		"$$(echo build/dist/*.whl)[plots,parquet,mpi]" POT
 	cd build && empty/bin/python -c 'import pyomo_csg as csg; print(csg.__version__)'
 	cd build && empty/bin/pyomo-csg --help
 	cd build && empty/bin/pyomo-csg check "$$(ls empty/lib/python*/site-packages/pyomo_csg/cli/assets/model.py)"

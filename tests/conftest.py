@@ -12,7 +12,8 @@ from hypothesis import settings
 # One thread for each process of tests; before anything imports numpy or torch.
 os.environ["OMP_NUM_THREADS"] = "1"
 
-# PuLP brings a release of CBC, which appsi looks for on the PATH.
+# PuLP brings a release of CBC, which appsi looks for on the PATH. The package cbcbox brings
+# a development build, whose version appsi cannot read.
 if find_spec("pulp"):
     import pulp
 

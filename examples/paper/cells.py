@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+ROUNDING = 1e-9  # per cent, or relative
+
 
 def shown(number: float, digits: int = 3) -> str:
-    """Return a number as text; a dash if there is none."""
-    return "-" if np.isnan(number) else f"{number:.{digits}g}"
+    """Return a number as text; a dash if there is none, 0 if it is rounding."""
+    if np.isnan(number):
+        return "-"
+    return f"{0 if abs(number) < ROUNDING else number:.{digits}g}"
 
 
 def beside(ours: float, paper: float) -> str:

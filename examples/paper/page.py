@@ -80,7 +80,10 @@ def report(
         sections[WINS_IN_PAPER] = tables.wins_in_paper(experiment, store, rows, trials)
     if reported.seconds(experiment.name, experiment.counts[0]):
         sections[TIMES] = times(experiment, store, rows, trials)
-    text = [f"# {name}", how_it_was_run(experiment, store, there)]
+    text = [
+        f"# {experiment.name}, protocol '{experiment.protocol}'",
+        how_it_was_run(experiment, store, there),
+    ]
     for head, table in sections.items():
         if len(table):
             text += [head, markdown(table)]
@@ -150,6 +153,9 @@ def how_it_was_run(experiment: Experiment, store: Store, rows: list[Unit]) -> st
         KERNEL + (DOUBLED if experiment.doubled else ""),
     ]
     if experiment.searched:
-        found = ", ".join(f"{k} {v}" for k, v in experiment.searched.items())
+        found = ", ".join(
+            f"{name} {f'{value:.3g}' if isinstance(value, float) else value}"
+            for name, value in experiment.searched.items()
+        )
         text.append(f"Settings found: {found}.")
     return "\n\n".join(text)

@@ -37,6 +37,9 @@ class Baseline(Decider):
         The context columns of the DataFrame.
     known : mapping or array, optional
         Known numbers that the history has no columns for, as in :func:`pyomo_csg.fit`.
+    preprocess : 'auto', None, mapping or transformer
+        What happens to columns of text, dates and missing values, as in
+        :func:`pyomo_csg.fit`.
     seed : int
         Seed of all randomness in learning.
     solver, options, workers, executor
@@ -69,6 +72,7 @@ class Baseline(Decider):
         *,
         context: Any = None,
         known: Any = None,
+        preprocess: Any = "auto",
         seed: int = 0,
         **settings: Any,
     ):
@@ -89,7 +93,7 @@ class Baseline(Decider):
             data
             if isinstance(data, History)
             else read_history(
-                self.two_stage, data, context, known=known, seed=int(seed)
+                self.two_stage, data, context, preprocess, known, int(seed)
             )
         )
         if self.two_stage.known_params and not self.takes_known:

@@ -19,11 +19,13 @@ import pandas as pd
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.cli.parser import PROGRAM
-from pyomo_csg.cli.remembered_models import FIELD, find_remembered, remember
 from pyomo_csg.cli.user_files import (
+    FIELD,
     check_output_path,
+    find_remembered,
     load_model,
     read_table,
+    remember,
     write_table,
 )
 from pyomo_csg.decisions.number_formats import round_like, two_digits
@@ -112,7 +114,7 @@ def _annotated_params(model: BlockData | None) -> _AnnotatedParams | None:
 def _check_table(args: Namespace, two_stage: Any) -> None:
     table = _read_history_table(args)
     if two_stage is not None:
-        history = read_history(two_stage, table, args.context)
+        history = read_history(two_stage, table, args.context, _preprocess(args))
         names = ", ".join(history.context_names or ())
         print(f"  {len(history)} pairs in '{args.data}', context: {names}")
 
@@ -125,6 +127,11 @@ def _read_history_table(args: Namespace) -> pd.DataFrame:
         known = shortlist(list(map(str, table.columns)))
         raise DataError(f"Cannot use '{args.data}'", [f"{found}; it has {known}"])
     return table.drop(columns=args.ignore)
+
+
+def _preprocess(args: Namespace) -> Any:
+    """Return what happens to columns that are not numbers."""
+    return "auto" if args.holidays is None else {"holidays": args.holidays}
 
 
 def _own_value(args: Namespace, two_stage: TwoStageModel) -> float:
@@ -216,6 +223,7 @@ def fit(args: Namespace) -> int:
         regularization=args.regularization,
         context=args.context,
         known=None if args.known is None else dict(args.known),
+        preprocess=_preprocess(args),
         network=args.network,
         config=dict(args.settings),
         seed=args.seed,

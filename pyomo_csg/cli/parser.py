@@ -324,6 +324,7 @@ def _add_check(parser: Any) -> None:
     parser.add_argument("data", nargs="?", help="a table of pairs")
     parser.add_argument("--context", action="append", metavar="COLUMN")
     parser.add_argument("--ignore", action="append", default=[], metavar="COLUMN")
+    parser.add_argument("--holidays", metavar="COUNTRY")
     parser.add_argument(
         "--lp",
         metavar="FILE",
@@ -378,6 +379,11 @@ def _add_fit(parser: Any) -> None:
         default=[],
         metavar="COLUMN",
         help="a column that is not part of the context; can be repeated",
+    )
+    group.add_argument(
+        "--holidays",
+        metavar="COUNTRY",
+        help="a country, or a part of one, whose holidays count, such as US or DE-BY",
     )
     group.add_argument(
         "--network", help="mlp, lstm, linear, constant or location-scale"

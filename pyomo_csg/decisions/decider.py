@@ -15,7 +15,7 @@ from pyomo.core.base.block import BlockData
 from pyomo_csg.decisions.decision import Decision
 from pyomo_csg.errors import SolveError
 from pyomo_csg.learn.generators.scenario_generator import PerContext, check_generator
-from pyomo_csg.learn.tables.column_names import match_columns, with_date_column
+from pyomo_csg.learn.tables.column_names import match_columns, match_keys
 from pyomo_csg.learn.tables.columns import is_frame, is_series
 from pyomo_csg.learn.tables.context_reader import read_contexts
 from pyomo_csg.learn.tables.known_columns import known_of_contexts
@@ -176,8 +176,7 @@ class Decider(ABC):
             The DataFrame has one column per first-stage variable, by its Pyomo name, and
             keeps the index of ``x`` if that is a DataFrame.
         """
-        if (known_params := self.two_stage.known_params) and is_frame(x):
-            x = match_columns(x, [param.name for param in known_params])
+        x = self._name_known(x)
         contexts, one = self._read_contexts(x)
         how = {"on_error": on_error, "progress": progress, "fresh": fresh}
         solution, scenarios, weights = self._solve_read(x, contexts, known, **how)
@@ -251,10 +250,21 @@ class Decider(ABC):
     def read_contexts(self, x: Any) -> tuple[np.ndarray, bool]:
         """Return contexts (n, ...) as numbers, and whether ``x`` was a single one."""
         if self.preprocessing is not None:
-            if is_frame(x):
-                x = with_date_column(x)
             x = self.preprocessing.encode_any(x)
         return read_contexts(x, self.context_shape, self.context_names)
+
+    def _name_known(self, x: Any) -> Any:
+        """Return contexts whose columns or keys for known Params have Pyomo's names."""
+        names = [param.name for param in self.two_stage.known_params]
+        is_row = isinstance(x, Mapping) and not {*names} <= x.keys()
+        if not names or not (is_row or is_frame(x)):
+            return x
+        problems = Problems("The context does not fit the history")
+        found = problems.check(
+            "contexts", match_keys if is_row else match_columns, x, names
+        )
+        problems.raise_any()
+        return found
 
     def _read_known(self, x: Any, known: Any, contexts: np.ndarray) -> np.ndarray:
         """Return the known numbers (n, r) of what was read as contexts."""

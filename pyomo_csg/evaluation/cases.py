@@ -12,8 +12,9 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.learn.tables.column_names import with_date_column
+from pyomo_csg.learn.tables.column_names import column_label, match_columns
 from pyomo_csg.learn.tables.columns import is_frame
+from pyomo_csg.learn.tables.date_encoding import date_name, with_date_column
 from pyomo_csg.learn.tables.history import read_history
 from pyomo_csg.learn.tables.known_columns import known_of_contexts
 from pyomo_csg.stages import TwoStageModel
@@ -22,6 +23,7 @@ from pyomo_csg.validation import Problems
 
 FULL = "2sp"
 _SUBJECT = "Cannot evaluate"
+_ROW = "csg row"  # a column that stands for the context
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,20 +83,27 @@ def are_rows(cases: Any) -> bool:
 def cases_of_rows(two_stage: TwoStageModel, data: Any) -> list[Case]:
     """Return each row as a case with its observed outcome.
 
-    Contexts keep their names, so that each policy finds its columns.
+    The contexts of a table keep their names and cells: each policy finds its columns, and
+    turns them into numbers as it learned to.
     """
-    history = read_history(two_stage, data)
-    contexts: Iterable[Any] = history.contexts
-    if history.preprocessing is not None:
-        table = with_date_column(data if is_frame(data) else data[0])
-        columns = [str(column) for column in table.columns]
-        rows = zip(
-            *(table.iloc[:, j].tolist() for j in range(len(columns))), strict=True
+    table = data if is_frame(data) else data[0]
+    contexts: Iterable[Any]
+    if is_frame(table):
+        names = [
+            one.name for one in (*two_stage.uncertain_params, *two_stage.known_params)
+        ]
+        alone = table.assign(**{_ROW: 0.0})
+        rows = alone if table is data else (alone, *data[1:])
+        history = read_history(two_stage, rows, [_ROW], None)
+        table = match_columns(with_date_column(table, date_name(table)), names)
+        columns = [column_label(column) for column in table.columns]
+        cells = [table.iloc[:, j].tolist() for j in range(len(columns))]
+        contexts = (
+            dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)
         )
-        contexts = (dict(zip(columns, row, strict=True)) for row in rows)
-    elif history.context_names is not None and not history.has_panels:
-        names = history.context_names
-        contexts = (dict(zip(names, x, strict=True)) for x in history.contexts.tolist())
+    else:
+        history = read_history(two_stage, data)
+        contexts = history.contexts
     outcomes = history.outcomes[:, None]
     parts = zip(contexts, outcomes, history.known, strict=True)
     return [Case(x, w, known=k) for x, w, k in parts]

@@ -14,7 +14,8 @@ from pyomo.core.expr.numvalue import is_numeric_data
 
 from pyomo_csg.errors import DataError, SolveError, shortlist
 from pyomo_csg.evaluation.tables import count_words
-from pyomo_csg.learn.tables.column_names import match_columns, with_date_column
+from pyomo_csg.learn.tables.column_names import match_columns
+from pyomo_csg.learn.tables.date_encoding import date_name, with_date_column
 from pyomo_csg.plotting import new_figure
 from pyomo_csg.progress_bars import progress_bar
 from pyomo_csg.stages import MeanCVaR, TwoStageModel
@@ -328,12 +329,10 @@ def _read_rows(
         problems.add(f"data is a {type(data).__name__}; give a DataFrame")
         problems.raise_any()
     outcomes = [param.name for param in two_stage.uncertain_params]
-    table = problems.check("data", match_columns, data, outcomes)
+    known = [param.name for param in two_stage.known_params]
+    table = problems.check("data", match_columns, data, [*outcomes, *known])
     problems.raise_any()
-    needed = [
-        *outcomes,
-        *(p.name for p in two_stage.known_params if p.name not in pairs),
-    ]
+    needed = [*outcomes, *(name for name in known if name not in pairs)]
     if missing := [name for name in needed if name not in table]:
         problems.add(f"data has no column for {shortlist(missing)}; add it")
     if not (is_whole(warmup) and 0 <= warmup < len(table)):
@@ -347,4 +346,4 @@ def _read_rows(
     numbers = table[[param.name for param in params]]
     cells = numbers.apply(pd.to_numeric, errors="coerce").to_numpy(float)
     check_domains(params, cells, _SUBJECT, "row")
-    return with_date_column(table)
+    return with_date_column(table, date_name(table))

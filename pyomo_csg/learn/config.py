@@ -29,7 +29,7 @@ from pyomo_csg.learn.methods.specifications import (
 )
 from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
 from pyomo_csg.learn.tables.history import History
-from pyomo_csg.learn.tables.preprocessing import is_transformer
+from pyomo_csg.learn.tables.preprocessing import check_preprocess
 from pyomo_csg.validation import Problems, is_number, is_one_of, is_whole
 
 _SETTINGS = "The settings do not fit"
@@ -258,15 +258,7 @@ def validate_fit_arguments(
         problems.add(
             f"scenarios is 'all', which trains nothing, but method is {method!r}; drop it"
         )
-    if not (
-        preprocess is None
-        or is_one_of(preprocess, ("auto",))
-        or is_transformer(preprocess)
-    ):
-        problems.add(
-            f"preprocess is {preprocess!r:.80}; give 'auto' or None, or a scikit-learn "
-            "transformer"
-        )
+    problems.add(*check_preprocess(preprocess))
     try:
         read_method(method, regularization)
     except DataError as error:

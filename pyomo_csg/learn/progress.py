@@ -142,7 +142,8 @@ class FitBar:
     """One bar for a whole fit: the stage, the time left, and the best candidate so far.
 
     A thread refreshes it every second, so that a long program does not look like a hang.
-    No bar is shown if stderr is a file or a pipe. The state is logged once a minute.
+    No bar is shown if stderr is a file or a pipe. The state is logged once a minute, also
+    during a long program.
     """
 
     def __init__(self, shown: bool, start: float, deadline: float | None):
@@ -162,14 +163,13 @@ class FitBar:
         self._planned = dict(seconds)
 
     def open(self) -> None:
-        """Show the bar."""
-        if not self._shown:
-            return
-        from tqdm.auto import tqdm
+        """Show the bar, if someone watches, and keep it and the log up to date."""
+        if self._shown:
+            from tqdm.auto import tqdm
 
-        self._bar = tqdm(
-            total=1.0, bar_format="{desc} {percentage:3.0f}%|{bar:20}|{postfix}"
-        )
+            self._bar = tqdm(
+                total=1.0, bar_format="{desc} {percentage:3.0f}%|{bar:20}|{postfix}"
+            )
         threading.Thread(target=self._keep_fresh, daemon=True).start()
 
     def close(self) -> None:
@@ -190,6 +190,9 @@ class FitBar:
         """Count steps of the stage."""
         if self._depth == 1:
             self._count += count
+        self._log_each_minute()
+
+    def _log_each_minute(self) -> None:
         if clock() - self._logged > _LOG_SECONDS:
             self._logged = clock()
             logger.info("%s", self.text())
@@ -231,6 +234,8 @@ class FitBar:
 
     def _keep_fresh(self) -> None:
         while not self._closed.wait(_REFRESH_SECONDS):
+            if self._depth:
+                self._log_each_minute()
             if (bar := self._bar) is not None:
                 bar.n = min(1.0, self.share_done())
                 bar.set_description_str(self._stage, refresh=False)

@@ -43,7 +43,9 @@ class _OracleModule(nn.Module):
             model if isinstance(model, Oracle) else Oracle(model, workers=workers)
         )
         self.failures: tuple[SolveError, ...] = ()
-        self.deadline: float | None = None  # of each call, as in Oracle.solve
+        # Of each call, as in Oracle.solve.
+        self.deadline: float | None = None
+        self.mip_gap: float | None = None
         self._weights, self._on_error = weights, on_error
         self._options: dict[str, Any] = {
             "on_error": on_error,
@@ -173,6 +175,7 @@ class TaskLoss(_OracleModule):
             The numbers of the known Params. Default: those of the model.
         """
         options = {"keys": _names(keys), "deadline": self.deadline, **self._options}
+        options["mip_gap"] = self.mip_gap
         self._check(
             scenarios,
             outcomes=outcomes,
@@ -228,7 +231,7 @@ class TaskLoss(_OracleModule):
         """
         n, count = omegas.shape[:2]
         layer = DecisionLayer(self.oracle, weights=shares, on_error=self._on_error)
-        layer.deadline = self.deadline
+        layer.deadline, layer.mip_gap = self.deadline, self.mip_gap
         decisions = layer(scenarios, keys=settings["keys"], known=settings["known"])
         repeated = scenarios.repeat_interleave(count, dim=0)
         decisions = decisions.repeat_interleave(count, dim=0)
@@ -314,7 +317,7 @@ class DecisionLayer(_OracleModule):
         """
         self._check(scenarios, weights=weights, known=known)
         options = {"keys": _names(keys), "known": _array(known), **self._options}
-        options["deadline"] = self.deadline
+        options |= {"deadline": self.deadline, "mip_gap": self.mip_gap}
         zetas, shares = _array(scenarios), self._shares(weights)
         if not (torch.is_grad_enabled() and scenarios.requires_grad):
             solution = self.oracle.solve(zetas, shares, **options)

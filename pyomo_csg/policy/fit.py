@@ -112,10 +112,12 @@ def fit(
         function from a random generator and n to n values; or a column (n,). With arrays
         for ``data``, also an array (n, r). A DataFrame's columns by Pyomo name are found
         without it, and are context like any other column.
-    preprocess : 'auto', None or transformer
+    preprocess : 'auto', None, mapping or transformer
         What happens to columns of text, dates and missing values. ``'auto'`` turns them
         into numbers, and the policy does the same when it decides; the report says what each
-        column became. None refuses them. A copy of a scikit-learn transformer is fitted to
+        column became. ``{"holidays": "US"}`` also marks the holidays of a country, or of a
+        part such as ``"DE-BY"`` (extra ``holidays``), of a calendar of pandas, or in a list
+        of dates. None refuses such columns. A copy of a scikit-learn transformer is fitted to
         the context columns: StandardScaler, OneHotEncoder, SimpleImputer, Pipeline or
         ColumnTransformer of these.
     network : str, Module, LocationScale or Linear, optional

@@ -115,7 +115,8 @@ class FitRun:
         budget = left if np.isfinite(left) else None
 
         def measure() -> dict[str, np.ndarray]:
-            times = measure_programs(task)
+            with self.log.stage("timing a few programs", 1):
+                times = measure_programs(task)
             made = make_plan(task, times, budget)
             self.log.bar.plan(expected_seconds(made, times))
             return {"plan": np.frombuffer(to_json(made.summary()).encode(), np.uint8)}

@@ -40,6 +40,7 @@ class Arguments:
 
     def __init__(self, two_stage: TwoStageModel):
         self._two_stage = two_stage
+        self._subject = f"The data does not fit '{two_stage.model.name}'"
         self._low, self._high = _intervals(two_stage.uncertain_params)
         self._known_sides = _intervals(two_stage.known_params)
         self.known = known_batch(two_stage, None)
@@ -89,7 +90,10 @@ class Arguments:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return decisions (n, s) and outcomes (n, p + r)."""
         problems, two_stage = self._new_problems(), self._two_stage
-        omegas = problems.check("outcomes", outcome_batch, two_stage, outcomes)
+        if self._is_sound(outcomes, 2):
+            omegas = outcomes.copy()
+        else:
+            omegas = problems.check("outcomes", outcome_batch, two_stage, outcomes)
         ys = problems.check("decisions", decision_batch, two_stage, decisions, omegas)
         (omegas,) = self._append_known(problems, known, omegas)
         problems.raise_any()
@@ -148,7 +152,7 @@ class Arguments:
         return zetas, shares, data
 
     def _new_problems(self) -> Problems:
-        return Problems(f"The data does not fit '{self._two_stage.model.name}'")
+        return Problems(self._subject)
 
     def _scenarios(
         self, problems: Problems, scenarios: Any, weights: Any

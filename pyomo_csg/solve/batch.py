@@ -58,6 +58,7 @@ _MOST_SLOW_CASES = 8  # with integer recourse or other solvers, so that the bar 
 # workers share the cases, and large, so that the cold start pays. In large programs a cold start
 # matters less, so the total of rows and columns in a chunk is limited.
 _LEAST_FRESH_CASES, _FRESH_CASES, _FRESH_NUMBERS = 4, 128, 16_000
+_FRESH_INTEGER_CASES = 5
 _FRESH_COSTS = 4096  # more, since costs are cheap once the bases are known
 _MOST_NUMBERS = 2_000_000  # in one array of all cases of a chunk
 _LEAST_CHUNKS = 4  # per worker, so that the slowest one does not delay the rest
@@ -105,7 +106,12 @@ class Recipe:
         return replace(self, options=options, name=f"{self.name} {gap}")
 
     def fresh_cases(self, task: Task[Any]) -> int:
-        """Return how many cases share a cold start: fewer where programs are larger."""
+        """Return how many cases share a cold start: fewer where programs are larger.
+
+        Integer programs gain little from each other, and a batch of training holds few.
+        """
+        if self.compiled is not None and self.compiled.integer:
+            return _FRESH_INTEGER_CASES
         weights = task.arrays().get("weights")
         if self.compiled is None or weights is None:
             return _FRESH_CASES

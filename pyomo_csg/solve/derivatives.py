@@ -70,10 +70,11 @@ class Derivatives:
             held = solver.solve(blocks, weights).x
         linear = self._solvers.relaxation(len(weights))
         found, program = linear.solve(blocks, weights, held), linear.program
+        sizes = program.rescaled.checker.place_sizes(program.arrays)
         smooth = (
             found.unique
             and not bool(have_equal_bounds(self._compiled, blocks))
-            and not is_degenerate(program.highs, found.x, program.arrays)
+            and not is_degenerate(program.highs, found.x, program.arrays, sizes)
         )
         return found, smooth
 

@@ -296,7 +296,8 @@ class Oracle:
             self._refuse_pessimism()
         self._check(on_error, deadline=deadline, mip_gap=mip_gap)
         parts = None
-        if outcome_weights is None and count_axes(outcomes) != 3:
+        is_single = getattr(outcomes, "ndim", 0) == 2 or count_axes(outcomes) != 3
+        if outcome_weights is None and is_single:
             zetas, shares, omegas = self._arguments.cases(
                 scenarios, weights, outcomes, known=known
             )

@@ -284,7 +284,8 @@ def _data(values: Any, subject: str) -> np.ndarray:
     places = np.ndindex(array.shape if array.dtype.kind in "bO" else (0,))
     for place in places:
         if isinstance(array[place], bool | np.bool_):
-            found = f"{bool(array[place])} at {list(place)} is a bool"
+            where = f" at {list(place)}" if place else ""
+            found = f"{bool(array[place])}{where} is a bool"
             raise DataError(subject, [f"{found}; give numbers, or use .astype(float)"])
     return floats
 
@@ -372,7 +373,10 @@ def _round_decisions(
     reports that along with broken bounds.
     """
     infinite, rejected = [], []
+    are_finite = bool((np.abs(array) < INFINITY).all())
     for j, v in enumerate(two_stage.first_stage_variables):
+        if are_finite and not v.fixed and v.is_continuous():
+            continue
         column = array[:, j]
         finite = np.abs(column) < INFINITY
         rounded = target = column

@@ -55,7 +55,7 @@ def _series(
 def main() -> None:
     """Print the share of statements that hold."""
     print("rows  correlation  stated      how many  hold")
-    for rows in (60, 250):
+    for rows in (9, 60, 250):
         for correlation in (0.0, 0.6):
             stated, held = simulate(rows, correlation, seed=100 + rows)
             for low, high in pairwise(LEVELS):

@@ -36,27 +36,44 @@ def fit(workers=2):
     print(f"CEP1 auto fit, K=5, n=500, {workers} workers: {seconds:.1f} s")
 
 
-def workers(name="lp"):
-    """Time fits of a model of real size with one and two workers, by the same plan."""
+def workers(names=("lp", "facility_location")):
+    """Time fits with one and two workers by the same plan, in turn: threads, then Dask.
+
+    Takes about ten minutes on an idle machine.
+    """
+    from distributed import Client
+
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
+        ways = {
+            "one worker": {},
+            "two threads": {"workers": 2},
+            "Dask": {"workers": 2, "executor": client.get_executor()},
+        }
+        for name in names:
+            _time_fits(name, ways)
+
+
+def _time_fits(name, ways):
+    """Print the seconds of fits of a model of real size, each twice, and their ratios."""
     problem = PROBLEMS[name]
     model, history = problem.build(), problem.history(0)
     plan = csg.plan(model, history, scenarios=problem.scenarios)
-    seconds = []
-    for count in (1, 2):
+    best = dict.fromkeys(ways, np.inf)
+    for way in (*ways, *ways):
         start = time.perf_counter()
         csg.fit(
             model,
             history,
             scenarios=problem.scenarios,
             plan=plan,
-            workers=count,
             progress=False,
+            seconds=None,
+            **ways[way],
         )
-        seconds.append(time.perf_counter() - start)
-    one, two = seconds
-    print(
-        f"{name}: {one:.1f} s with one worker, {two:.1f} s with two, {one / two:.2f}x"
-    )
+        best[way] = min(best[way], time.perf_counter() - start)
+    one = best["one worker"]
+    for way, seconds in best.items():
+        print(f"{name}, {way}: {seconds:.1f} s, {one / seconds:.2f}x", flush=True)
 
 
 def profile(workers=2):

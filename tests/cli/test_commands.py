@@ -401,6 +401,38 @@ def test_a_range_for_a_known_param_without_a_column(folder, capsys):
     assert "NAME=LOW:HIGH" in capsys.readouterr().err
 
 
+def test_dates_and_holidays_are_context(folder, capsys):
+    days = pd.date_range("2025-12-01", periods=40).strftime("%d.%m.%Y")
+    pd.read_csv("history.csv").assign(day=days, remark=days).to_csv(
+        "dated.csv", index=False
+    )
+    args = ["model.py", "dated.csv", "--holidays", "US", "--ignore", "remark"]
+    assert main(["check", *args]) == 0
+    assert "day Sun, day holiday" in capsys.readouterr().out
+    fitted = ["fit", *args, "--method", "mmd", *QUICKLY, "--out", "dated.csg"]
+    assert main(fitted) == 0
+    assert "an indicator of holidays" in capsys.readouterr().out
+    policy = csg.load("dated.csg", load_model("model.py"))
+    history = csg.fit(
+        load_model("model.py"),
+        pd.read_csv("dated.csv").drop(columns="remark"),
+        preprocess={"holidays": "US"},
+        method="mmd",
+        config=QUICK,
+        progress=False,
+    )
+    row = {"day": "25.12.2029", "temperature": 20.0, "rain": 1.0}
+    assert policy.decide(row)["order"] == history.decide(row)["order"]
+    contexts, _ = policy.read_contexts(row)
+    assert contexts[0, policy.context_names.index("day holiday")] == 1
+
+    pd.DataFrame([row]).drop(columns="day").to_csv("contexts.csv", index=False)
+    assert main(["decide", "dated.csg", "contexts.csv"]) == 1
+    assert "no column for 'day'; give the date of the row" in capsys.readouterr().err
+    assert main([*fitted, "--holidays", "Atlantis"]) == 1
+    assert "'Atlantis' was given; give a country" in capsys.readouterr().err
+
+
 def test_update_learns_from_new_rows(folder, policy, capsys):
     assert main(["update", "policy.csg", "heldout.csv", "--out", "newer.csg"]) == 0
     output = capsys.readouterr().out

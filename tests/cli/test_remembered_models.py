@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pyomo_csg.cli import main
-from pyomo_csg.cli.remembered_models import FIELD, find_remembered, remember
+from pyomo_csg.cli.user_files import FIELD, find_remembered, remember
 from pyomo_csg.policy.policy_file import read_summary
 
 FIT = ["--method", "mmd", "--set", "mmd_epochs=2"]

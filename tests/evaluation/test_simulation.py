@@ -130,6 +130,43 @@ def test_indexed_params_pair_with_the_same_indices():
         stock = 0.5 * max(stock + 11.0 - 2 * demand, 0.0)
 
 
+def test_carry_takes_names_pairs_and_a_component_map():
+    m = shop()
+    pairs = [(m.stock0, m.stock_end)]
+    forms = [{"stock0": m.stock_end}, {"stock0": "stock_end"}, pairs]
+    tables = [
+        csg.simulate({"up": OrderUpTo(7.0)}, m, DAYS, carry, progress=False).table
+        for carry in (*forms, pyo.ComponentMap(pairs))
+    ]
+    costs, _ = by_hand(7.0, DEMANDS)
+    for table in tables:
+        assert table["cost"].to_numpy() == pytest.approx(costs)
+
+
+def test_known_params_that_are_not_carried_are_found_by_meaning():
+    m = shop(["a", "b"])
+    m.tariff = pyo.Param(["a", "b"], mutable=True, initialize=1.0)
+    m.cost.set_value(m.cost.expr + sum(m.tariff[g] * m.order[g] for g in ["a", "b"]))
+    known = [m.stock0, m.tariff]
+    csg.annotate(
+        m, first_stage_variables=m.order, uncertain_params=m.demand, known_params=known
+    )
+    tariff = np.arange(30.0)
+    days = pd.DataFrame({f"demand[{g}]": DEMANDS for g in "ab"})
+    days["tariff[ a ]"], days["tariff['b']"] = tariff, 2 * tariff
+
+    class Fixed:
+        def decide(self, context):
+            return {"order[a]": 1.0, "order[b]": 1.0}
+
+    carry = [(m.stock0, m.stock_end)]
+    found, free = (
+        csg.simulate({"one": Fixed()}, m, table, carry, progress=False).table["cost"]
+        for table in (days, days.assign(**{"tariff[ a ]": 0.0, "tariff['b']": 0.0}))
+    )
+    assert (found - free).to_numpy() == pytest.approx(3 * tariff)
+
+
 def test_policies_of_the_package_decide_with_the_state():
     m = shop()
     history = DAYS.iloc[:20]

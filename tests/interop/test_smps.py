@@ -429,7 +429,9 @@ def test_the_command_line_checks_and_solves(tmp_path, capsys):
     assert main(["solve", f"{stem}.py"]) == 1
 
 
-PUBLIC = Path(os.environ.get("PYOMO_CSG_SMPS", "nowhere"))
+PUBLIC = Path(
+    os.environ.get("PYOMO_CSG_SMPS", Path(__file__).parents[3] / "shared" / "smps")
+)
 SECOND = {  # the first column of the second period
     "lands": "Y11",
     "lands_million": "Y11",
@@ -442,7 +444,7 @@ SECOND = {  # the first column of the second period
 }
 
 
-@pytest.mark.skipif(not PUBLIC.is_dir(), reason="PYOMO_CSG_SMPS names no folder")
+@pytest.mark.skipif(not PUBLIC.is_dir(), reason="there are no public instances")
 @pytest.mark.parametrize("name", SECOND)
 def test_public_instances_agree_with_an_extensive_form(name):
     problem = csg.read_smps(PUBLIC / name)
@@ -458,7 +460,7 @@ def test_public_instances_agree_with_an_extensive_form(name):
     assert found == pytest.approx(optimum(lp), rel=1e-6)
 
 
-@pytest.mark.skipif(not PUBLIC.is_dir(), reason="PYOMO_CSG_SMPS names no folder")
+@pytest.mark.skipif(not PUBLIC.is_dir(), reason="there are no public instances")
 @pytest.mark.parametrize(
     ("name", "optimal"),
     [("lands", 381.853333), ("chem", -13009.166667), ("sslp_5_25_50", -121.6)],

@@ -212,6 +212,7 @@ def test_known_numbers_of_a_policy_of_arrays():
         ),
         ({"warm": 0.5, "stock": "none", "room": 45.0}, "'stock' contains text"),
         ({"warm": 0.5, "stock": np.nan, "room": 45.0}, "'stock' is nan"),
+        ({"warm": 0.5, "stock": True, "room": 45.0}, "'stock': True is a bool"),
     ],
 )
 def test_a_day_whose_known_numbers_do_not_fit(policy, day, found):

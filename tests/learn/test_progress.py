@@ -2,6 +2,7 @@
 
 import logging
 import math
+import threading
 
 import pytest
 
@@ -102,6 +103,16 @@ def test_a_long_stage_is_logged_every_minute(clock, caplog):
             bar.step()
     lines = [r.getMessage() for r in caplog.records if "of 400" in r.getMessage()]
     assert lines == [f"mmd: {n} of 400" for n in (61, 122, 183, 244)]
+
+
+def test_a_long_program_is_logged_too(clock, monkeypatch):
+    monkeypatch.setattr(progress, "_REFRESH_SECONDS", 0.01)
+    logged = threading.Event()
+    monkeypatch.setattr(progress.logger, "info", lambda *_: logged.set())
+    with TrainingLog() as log, log.stage("direct", 10):  # which takes no step
+        assert not logged.wait(0.05)
+        clock.now += 61.0
+        assert logged.wait(20.0)
 
 
 @pytest.mark.parametrize(("interactive", "shown"), [(True, True), (False, False)])

@@ -91,10 +91,46 @@ def test_a_named_index_of_dates_is_a_column_everywhere():
     assert one["order"] == baselines[0].decide(by_index)["order"].iloc[0]
     found = csg.evaluate({"SAA": baselines[0]}, by_index, progress=False)
     assert len(found.costs) == 60
-    plain = by_index.rename_axis(None)
-    assert csg.baselines.SampleAverage(newsvendor.build(), plain).context_names == (
-        "a",
-    )
+
+
+def dated_rows(kind):
+    """Return 60 rows with dates as labels without a name, and the weekdays' numbers."""
+    contexts, outcomes = newsvendor.sample(60, seed=0)
+    days = pd.date_range("2026-01-05", periods=60)
+    kinds = {"dates": days, "periods": days.to_period("D"), "text": days.astype(str)}
+    rows = {"a": contexts[:, 0], "demand": outcomes[:, 0]}
+    return pd.DataFrame(rows, index=kinds[kind]), days.day_of_week.to_numpy()
+
+
+@pytest.mark.parametrize("kind", ["dates", "periods", "text"])
+def test_dates_as_labels_need_no_name(kind):
+    table, weekdays = dated_rows(kind)
+    baseline = csg.baselines.SampleAverage(newsvendor.build(), table)
+    assert baseline.context_names[:2] == ("date Mon", "date Tue")
+    assert baseline.context_names[-1] == "a" and baseline.history.has_dates
+    contexts, _ = baseline.read_contexts(table)
+    np.testing.assert_array_equal(contexts[:, :7].argmax(axis=1), weekdays)
+    # One row of the table, and a mapping with the date, are the same context.
+    for row in (table.iloc[8], {"date": "2026-01-13", "a": table["a"].iloc[8]}):
+        np.testing.assert_array_equal(baseline.read_contexts(row)[0][0], contexts[8])
+    with pytest.raises(csg.DataError, match="no column for 'date'; give the date of"):
+        baseline.decide({"a": 0.0})
+    assert len(csg.evaluate({"SAA": baseline}, table, progress=False).costs) == 60
+    named = table.rename_axis("day")
+    np.testing.assert_array_equal(baseline.read_contexts(named)[0], contexts)
+
+
+def test_dates_as_labels_do_not_repeat_a_column_of_dates():
+    table, _ = dated_rows("dates")
+    table["day"] = table.index
+    names = csg.baselines.SampleAverage(newsvendor.build(), table).context_names
+    assert "day Mon" in names and "date Mon" not in names
+
+
+def test_dates_as_labels_are_no_columns_without_preprocessing():
+    table, _ = dated_rows("dates")
+    baseline = csg.baselines.SampleAverage(newsvendor.build(), table, preprocess=None)
+    assert baseline.context_names == ("a",) and baseline.history.has_dates
 
 
 @pytest.mark.parametrize("kind", ["index", "periods", "column"])

@@ -243,3 +243,42 @@ def test_integer_programs_without_any_answer_have_no_gradient():
     oracle = csg.Oracle(m)
     found = oracle.loss_gradient([[[3.0]]], [[3.0]], on_error="record")
     assert np.isnan(found.loss).all() and len(found.failures) == 1
+
+
+def random_plan(quantity):
+    """Return a plan without ties, whose quantities are in a unit."""
+    rng, items, needs = np.random.default_rng(3), 4, 6
+    share = rng.uniform(0.1, 1, (needs, items))
+    price, short, excess = (
+        rng.uniform(low, high, count)
+        for low, high, count in ((1, 2, items), (3, 9, needs), (0.1, 0.3, needs))
+    )
+    m = pyo.ConcreteModel("plan")
+    m.need = pyo.Param(range(needs), mutable=True, initialize=quantity)
+    m.made = pyo.Var(range(items), bounds=(0, 20 * quantity))
+    m.short = pyo.Var(range(needs), within=pyo.NonNegativeReals)
+    m.excess = pyo.Var(range(needs), within=pyo.NonNegativeReals)
+
+    @m.Constraint(range(needs))
+    def balance(m, i):
+        covered = sum(share[i, j] * m.made[j] for j in range(items))
+        return covered + m.short[i] - m.excess[i] == m.need[i]
+
+    cost = sum(price[j] * m.made[j] for j in range(items))
+    cost += sum(short[i] * m.short[i] + excess[i] * m.excess[i] for i in range(needs))
+    m.cost = pyo.Objective(expr=cost / quantity)
+    csg.annotate(m, first_stage_variables=m.made, uncertain_params=m.need)
+    return m
+
+
+@pytest.mark.parametrize("quantity", [1e-7, 1e-6, 1e9])
+def test_a_gradient_is_as_often_smooth_in_any_unit(quantity):
+    rng = np.random.default_rng(0)
+    zetas, omegas = rng.uniform(0.5, 2, (40, 3, 6)), rng.uniform(0.5, 2, (40, 6))
+    usual = csg.Oracle(random_plan(1.0)).loss_gradient(zetas, omegas)
+    found = csg.Oracle(random_plan(quantity)).loss_gradient(
+        quantity * zetas, quantity * omegas
+    )
+    assert usual.smooth.all() and found.smooth.mean() > 0.95
+    assert found.loss == pytest.approx(usual.loss)
+    assert quantity * found.gradient == pytest.approx(usual.gradient, abs=1e-9)

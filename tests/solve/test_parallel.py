@@ -242,6 +242,27 @@ def test_a_long_batch_shows_a_bar(capfd, monkeypatch):
     assert capfd.readouterr().err == ""
 
 
+class Counting(ThreadPoolExecutor):
+    """Threads that count what they are asked to do."""
+
+    count = 0
+
+    def submit(self, *arguments, **options):
+        self.count += 1
+        return super().submit(*arguments, **options)
+
+
+def test_two_workers_share_a_small_batch_of_integer_programs():
+    model, outcomes = mnv.build(), mnv.sample(40, 1)[1]
+    zetas = outcomes.reshape(20, 2, -1)
+    alone = csg.Oracle(model).solve(zetas, fresh=True, progress=False)
+    with Counting(2) as pool:
+        oracle = csg.Oracle(model, executor=pool, workers=2)
+        shared = oracle.solve(zetas, fresh=True, progress=False)
+    assert pool.count == 4
+    assert (shared.decision == alone.decision).all()
+
+
 def fresh_answers(oracle, zetas, omegas):
     """Return the bytes of all that an oracle says."""
     many, how = np.stack([omegas, omegas[::-1]], axis=1), {"progress": False}

@@ -184,3 +184,31 @@ def test_another_solver_finds_the_same_value():
     assert values[0] == pytest.approx(values[1], rel=1e-6)
     oracle = csg.Oracle(model, "scip_persistent")
     assert oracle.cost([5.0], [[3.0]]) == pytest.approx(5 - 3 * 1.9 - 2 * 0.1)
+
+
+@pytest.mark.parametrize("sense", [1, -1])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_recourse_and_opt_search_are_those_of_the_rewritten_model(seed, sense):
+    program = random_program(seed, "linear", sense)
+    known = program.known[0]
+    model = program.model()
+    oracle = csg.Oracle(model)
+    optimum = program.saa(known)
+    decision = oracle.solve(program.scenarios, program.weights, known=known).decision
+    one = {"outcome": program.outcome, "known": known}
+    recourse = solve(transform("recourse", model, decision=decision, **one))
+    paid = program.cost_at(decision[:-1], known)
+    weight, tail = program.risk.weight, 1 - program.risk.level
+    at_risk = sense * decision[-1]  # a profit if that is maximized
+    excess = max(paid - at_risk, 0.0) / tail
+    whole = (1 - weight) * paid + weight * (at_risk + excess)
+    assert sense * recourse == pytest.approx(whole, rel=1e-6, abs=5e-6)
+
+    scenarios = {"scenarios": program.scenarios, "weights": program.weights}
+    slack = 1e-7 * max(1, abs(optimum))
+    search = transform(
+        "opt_search", model, **scenarios, **one, optimal_value=sense * optimum,
+        tolerance=1e-7,
+    )  # fmt: skip
+    best = program.saa(known, cut=optimum + slack)
+    assert sense * solve(search) == pytest.approx(best, rel=1e-5, abs=1e-5)

@@ -136,12 +136,17 @@ class Candidates:
         return next(one for one in other._untrained() if one.name == name).fits[-1]
 
     def _untrained(self) -> Iterator[Candidate]:
-        found = self.distributions
-        if not self.has_distributions:
-            found = FoldDistributions(self._task, self._folds, ("empirical",))
-        for candidate in untrained_candidates(self._task, found):
-            if self._is_wanted(candidate.name):
-                yield candidate
+        # The sample average is there at once, before distributions are estimated.
+        plain = FoldDistributions(self._task, self._folds, ("empirical",))
+        found = [self.distributions] if self.has_distributions else []
+        if not found or "empirical" in self._plan.kinds:
+            found = [plain, *found]
+        yielded = set()
+        for distributions in found:
+            for candidate in untrained_candidates(self._task, distributions):
+                if self._is_wanted(candidate.name) and candidate.name not in yielded:
+                    yielded.add(candidate.name)
+                    yield candidate
 
     def _is_wanted(self, name: str) -> bool:
         return self._names is None or name in self._names
@@ -299,13 +304,12 @@ class Candidates:
         """
         key = tuple(names)
         if key not in self._leaders:
-            best = names[-1]
+            found = self.distributions.by_fold[0]
+            reduced = {reduced_name(found[name]): name for name in names}
+            best = None
             if self.board is not None and self.has_distributions:
-                found, means = self.distributions.by_fold[0], self.board.means
-                costs = [means.get(reduced_name(found[name]), np.inf) for name in names]
-                if np.isfinite(costs).any():
-                    best = names[int(np.argmin(costs))]
-            self._leaders[key] = best
+                best = self.board.preferred([*reduced])
+            self._leaders[key] = names[-1] if best is None else reduced[best]
         return self._leaders[key]
 
     def _outcome_samplers(self) -> list[Sampler]:

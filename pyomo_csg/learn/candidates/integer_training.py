@@ -129,4 +129,5 @@ class IntegerTraining:
         rng = task.rng(f"{stage} rows")
         rows, schedule = sample_schedule(self._folds.rows, *length, rate, rng)
         options = {"schedule": schedule, "draws": self._plan.draws, **options}
+        options["mip_gap"] = self._plan.training_gap or None
         return train_direct(task, stage, bodies, rows, self._samplers, **options)

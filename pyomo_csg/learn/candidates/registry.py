@@ -94,9 +94,9 @@ class _MethodFit:
     def __init__(self, task: Task, method: BuiltIn | Method, kind: Any, head: Any):
         self._task, self._name, self._kind, self._head = task, method.name, kind, head
         self._regularization = method_regularization(method)
-        self._loss_kind = LossKind()
+        self._loss_kind: str | LossKind = "optimistic"
         if isinstance(method, specifications.LearnsLosses):
-            self._loss_kind = LossKind(method.loss_kind, method.regret)
+            self._loss_kind = method.kind_of_loss
         self._folds = holdout_folds(task)
         self._held_out = self._folds.held_out[0]
 

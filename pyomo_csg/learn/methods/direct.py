@@ -22,8 +22,6 @@ from pyomo_csg.solve import Oracle
 
 logger = logging.getLogger(__name__)
 
-_RECOURSE = LossKind("recourse")
-
 
 def train_direct(
     task: Task,
@@ -52,8 +50,8 @@ class Direct:
     scenario would spread otherwise. Programs that could not be solved have no gradient:
     there, only the MMD loss moves the scenarios. ``regularization`` is the weight of the MMD
     loss, in standard deviations of either loss. ``oracle`` may be that of a relaxation,
-    which is faster than the task's; ``kind`` is that of the losses. ``failed`` counts the
-    unsolved programs.
+    which is faster than the task's; its integer programs may stop at ``mip_gap``. ``kind`` is
+    that of the losses. ``failed`` counts the unsolved programs.
     """
 
     def __init__(
@@ -65,12 +63,15 @@ class Direct:
         regularization: float = 0.0,
         draws: int | None = None,
         together: bool = False,
-        kind: LossKind = _RECOURSE,
+        kind: str | LossKind = "recourse",
+        mip_gap: float | None = None,
     ):
         self._task, self._samplers, self._together = task, samplers, together
+        named = LossKind(kind) if isinstance(kind, str) else kind
         self._task_loss = TaskLoss(
-            oracle or task.oracle, kind.kind, regret=kind.regret, on_error="record"
+            oracle or task.oracle, named.kind, regret=named.regret, on_error="record"
         )
+        self._task_loss.mip_gap = mip_gap
         self._regularization = regularization
         self._draws = draws or task.config.draws
         self._heads = heads or [task.head] * len(samplers)

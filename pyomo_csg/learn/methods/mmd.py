@@ -38,30 +38,21 @@ def train_mmd(
     rows, such as the one on all rows, follows the others. Without any held-out rows, all
     are averaged. ``head`` is one for all members, or a list.
     """
-    return train_or_restore(
-        task, stage, bodies, lambda: _train(task, bodies, rows, held_out, stage, head)
-    )
 
+    def train() -> list[nn.Module]:
+        return train_task_nets(
+            task,
+            bodies,
+            task.mmd_losses,
+            rows,
+            held_out,
+            stage,
+            schedule=mmd_schedule(task, rows),
+            scale=torch.full((len(bodies),), mmd_scale(task)),
+            head=head,
+        )
 
-def _train(
-    task: Task,
-    bodies: Sequence[nn.Module],
-    rows: Sequence[np.ndarray],
-    held_out: Sequence[np.ndarray] | None,
-    stage: str,
-    head: Any,
-) -> list[nn.Module]:
-    return train_task_nets(
-        task,
-        bodies,
-        task.mmd_losses,
-        rows,
-        held_out,
-        stage,
-        schedule=mmd_schedule(task, rows),
-        scale=torch.full((len(bodies),), mmd_scale(task)),
-        head=head,
-    )
+    return train_or_restore(task, stage, bodies, train)
 
 
 def mmd_schedule(task: Task, rows: Sequence[np.ndarray]) -> Schedule:

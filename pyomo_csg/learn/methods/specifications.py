@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import torch
 
 from pyomo_csg.learn.distributions.distances import KERNELS
-from pyomo_csg.learn.loss_kinds import LossFunction, loss_kind_problems
+from pyomo_csg.learn.loss_kinds import LossFunction, LossKind, loss_kind_problems
 from pyomo_csg.validation import Problems, is_number, is_one_of
 
 if TYPE_CHECKING:
@@ -91,6 +91,13 @@ class LearnsLosses(BuiltIn):
     regularization: float | str = "auto"
     loss_kind: str | LossFunction = "optimistic"
     regret: bool = field(default=False, repr=False)
+
+    @property
+    def kind_of_loss(self) -> str | LossKind:
+        """The name of an oracle's loss, or a kind with the user's function or regrets."""
+        if isinstance(self.loss_kind, str) and not self.regret:
+            return self.loss_kind
+        return LossKind(self.loss_kind, self.regret)
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,16 @@ from pyomo_csg.learn.task import Task
 from pyomo_csg.validation import DEFAULT_SECONDS
 
 _MEASURING = 0.5  # seconds to measure one kind of program
-_VERY_LONG = 2.0  # seconds, for one program
+_LONG_PROGRAM = 0.5  # seconds; a longer one is timed once
 _MOST_MEASURED = 1024
 _MOST_FOLDS, _SOME_FOLDS, _HOLDOUT = 5, 3, 1
-_MOST_SCORED, _MANY_SCORED, _LEAST_SCORED = 1000, 60, 16
+_MOST_SCORED, _MANY_SCORED, _FEW_SCORED, _LEAST_SCORED = 1000, 60, 16, 6
 _SCORING_SHARE, _TRAINING_SHARE = 0.3, 0.6  # of the time budget
+_ONLY_SCORING_SHARE = 0.6  # the same, if the programs leave no time for training
+TRAINING_GAP = 0.005  # of integer programs
+_GAP_PAYS = 1.5  # times as fast
+_COMPARED_PROGRAMS = 8  # with and without a gap, or a search
+_SAME_LABEL = 1e-6  # standard deviations of costs
 _LONG = 4000  # rows
 FEW_ROWS = 50  # too few to train the weights of networks
 _COMFORTABLE_SCORING = 25.0  # seconds for all candidates
@@ -45,8 +50,10 @@ class ProgramTimes:
     solve: float  # zeta-SAA
     cost: float  # the recourse of a decision under one outcome
     gradient: float | None  # zeta-SAA with the loss's gradient; None: there is none
-    search: float  # what l_opt takes on top, to search among ties
+    search: float  # what l_opt takes on top, to search among ties; 0 with a gradient
     cpu_share: float = 1.0  # CPU seconds per second; less on a busy machine
+    search_matters: bool = True  # it changes some labels
+    gap_pays: bool = False  # integer programs are much faster with a small gap
 
     @classmethod
     def unknown(cls, seconds: float) -> ProgramTimes:
@@ -86,7 +93,7 @@ class Plan:
         Programs that label scenarios for a Loss-Net, on one fold.
     loss_kind : str
         Of these labels: ``'optimistic'``, or ``'recourse'`` where the search among optimal
-        decisions takes much longer than the program.
+        decisions takes longer than the program, or changes no label of a sample.
     rehearses : bool
         Whether bases of the recourse are found in advance.
     has_gradient : bool
@@ -95,6 +102,8 @@ class Plan:
         What one program took on this machine; for information only.
     seconds : float or None
         The time budget that the counts were made for.
+    training_gap : float
+        The relative gap of integer programs in training. Scores are exact.
     """
 
     scenarios: int
@@ -113,6 +122,7 @@ class Plan:
     has_gradient: bool
     program_seconds: float
     seconds: float | None
+    training_gap: float = 0.0
 
     def __str__(self) -> str:
         took = f"{self.program_seconds:.2g} s"
@@ -134,9 +144,10 @@ class Plan:
                 "Loss-Net take too long; more time would allow them."
             )
         elif self.programs:
+            gap = f" and a gap of {self.training_gap:.1%}" if self.training_gap else ""
             lines.append(
                 f"Training on decision costs solves {self.programs} programs per candidate "
-                f"and fold, with {self.draws} outcomes each."
+                f"and fold, with {self.draws} outcomes each{gap}."
             )
         else:
             lines.append(
@@ -184,14 +195,38 @@ def measure_programs(task: Task) -> ProgramTimes:
         gradient = _seconds_each(
             lambda n: task.loss_gradient(*cases(n), oracle=task.relaxed)
         )
-    search = 0.0
-    if task.has_integers:
-        label = _seconds_each(lambda n: task.loss(*cases(n)))
-        search = max(0.0, label - solve - cost)
     wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
     share = min(1.0, cpu / wall)
     busy = share if share > _LEAST_CPU_SHARE else 1.0
-    return ProgramTimes(solve, cost, gradient, search, busy)
+    times = ProgramTimes(solve, cost, gradient, 0.0, busy)
+    if not task.has_integers:
+        return times
+    if gradient is not None:
+        return replace(times, gap_pays=_gap_pays(task, *cases(_COMPARED_PROGRAMS)))
+    label = _seconds_each(lambda n: task.loss(*cases(n)))
+    search = max(0.0, label - solve - cost)
+    changes = _search_changes_labels(task, *cases(_COMPARED_PROGRAMS))
+    return replace(times, search=search, search_matters=changes)
+
+
+def _gap_pays(task: Task, scenarios: np.ndarray, outcomes: np.ndarray) -> bool:
+    """Whether integer programs are much faster with a small gap; in CPU seconds."""
+    seconds = []
+    for gap in (TRAINING_GAP, None):
+        start = time.process_time()
+        task.solve(scenarios, mip_gap=gap)
+        seconds.append(time.process_time() - start)
+    return seconds[1] > _GAP_PAYS * seconds[0]
+
+
+def _search_changes_labels(
+    task: Task, scenarios: np.ndarray, outcomes: np.ndarray
+) -> bool:
+    """Whether a search among optimal decisions changes a label."""
+    found = task.loss(scenarios, outcomes)
+    plain = task.cost(task.solve(scenarios).decision, outcomes)
+    apart = np.abs(plain - found)
+    return bool((apart > _SAME_LABEL * task.cost_scale).any())
 
 
 def _seconds_each(run: Callable[[int], Any]) -> float:
@@ -205,7 +240,7 @@ def _seconds_each(run: Callable[[int], Any]) -> float:
         start = time.perf_counter()
         run(count)
         taken = time.perf_counter() - start
-        if count == 1 and taken > _VERY_LONG:
+        if count == 1 and taken > _LONG_PROGRAM:
             return taken
         if count > 1:
             seconds, cases = seconds + taken, cases + count
@@ -234,7 +269,9 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
     programs = _plan_programs(n, limit, each * members * times.cpu_share)
     if programs < min(natural, _LEAST_PROGRAMS):
         programs = 0
-    slow_search = times.search > times.solve
+    slow_search = times.search > times.solve or (
+        times.search > 0 and not times.search_matters
+    )
     label = times.solve + times.cost + (0.0 if slow_search else times.search)
     labels = int(min(n, _TRAINING_SHARE * budget / members / label))
     share = max(_COMFORTABLE_INTEGER, _INTEGER_SHARE * budget) / (members + 1)
@@ -261,6 +298,7 @@ def make_plan(task: Task, times: ProgramTimes, seconds: float | None) -> Plan:
         has_gradient=times.gradient is not None,
         program_seconds=float(f"{times.solve:.2g}"),
         seconds=seconds,
+        training_gap=TRAINING_GAP if times.gap_pays else 0.0,
     )
 
 
@@ -290,7 +328,12 @@ def _plan_scoring(
     each = decision * (len(kinds) + _TRAINED)
     scored = max(_MANY_SCORED, int(comfortable / each))
     scored = min(scored, _MOST_SCORED, int(_SCORING_SHARE * budget / each))
-    return kinds, max(_LEAST_SCORED, scored)
+    if scored < _FEW_SCORED:
+        # The distributions and MMD come first; all of them are worth a few rows.
+        untrained = decision * (len(kinds) + 1)
+        most = int(_ONLY_SCORING_SHARE * budget / untrained)
+        scored = int(np.clip(most, _LEAST_SCORED, _FEW_SCORED))
+    return kinds, scored
 
 
 def expected_seconds(plan: Plan, times: ProgramTimes) -> dict[str, float]:

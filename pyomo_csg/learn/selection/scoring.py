@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import t as student
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.features import evenly_spaced
@@ -19,8 +19,25 @@ from pyomo_csg.learn.task import Task
 
 _ROWS, _ERRORS = 48, 256
 _CLEARLY = 2.0  # standard errors by which a clear difference exceeds zero
-_AS_GOOD = 0.5  # standard errors within which the simpler candidate is preferred
+_AS_GOOD = 0.5  # standard errors within which an earlier candidate is preferred
 _CONTEXT_PAYS = 1.0  # the same, for candidates that ignore the context
+# Where the history cannot separate candidates, earlier ones cost less on later rows of the
+# development histories. Atoms are a better reduction of the distribution they start from.
+# Networks follow in the order in which they are fitted.
+_PREFERRED = (
+    "trained atoms",
+    "stacked residuals",
+    "mixture",
+    "boosting residuals",
+    "ridge residuals",
+    "quadratic residuals",
+    "extra trees residuals",
+    "forest residuals",
+    "extra trees weights",
+    "forest weights",
+    "neighbors",
+    "sample average",
+)
 _MOST_AVERAGED = 200  # outcomes in one program of the sample average
 _DRAWS, _FEW_DRAWS = 50, 10  # of the user's distribution, for each row
 _WEEK = 7  # rows over which errors of daily series often repeat
@@ -86,7 +103,7 @@ def compare_candidates(
 ) -> Selection:
     """Choose the candidate with the least mean cost (candidates, n) on held-out rows.
 
-    Candidates are in the order of simplicity: a simpler one is chosen if it is within half
+    Candidates are in the order of preference: an earlier one is chosen if it is within half
     a standard error of the best. Only the ``context_free`` ones compete if one of them is
     within a standard error of the best. The ``trusted`` candidate is chosen unless another
     one is better by more than two. NaN, an unsolved program, counts as the worst cost of
@@ -143,9 +160,15 @@ def _confidence(margin: float, error: float, rows: int) -> float:
     standard error corrects for that: it halves the margin's mean and variance.
     """
     if error > 0:
-        return float(norm.cdf(margin / error / math.sqrt(2)))
+        # The standard error of few rows is uncertain, too.
+        return float(student.cdf(margin / error / math.sqrt(2), max(1, rows - 1)))
     # constant differences, equal costs, or a single row
     return 1.0 if margin > 0 and rows > 1 else 0.5
+
+
+def _preference(name: str) -> int:
+    """Return the place of a candidate's name in the order of preference."""
+    return _PREFERRED.index(name) if name in _PREFERRED else len(_PREFERRED)
 
 
 class Scoreboard:
@@ -217,14 +240,26 @@ class Scoreboard:
         if not self._costs:
             assert self._unscored is not None
             return self._unscored, Selection(self._unscored.name)
-        names = [one.name for one in self.candidates]
         free = [one.name for one in self.candidates if one.is_context_free]
         # The future of a series may differ from its history: the context must pay clearly.
         may_drift = self._task.config.rows == "series" and self.samplers is None
+        names = sorted((one.name for one in self.candidates), key=_preference)
         selection = compare_candidates(
-            names, np.stack(self._costs), trusted, free if may_drift else ()
+            names, self._costs_of(names), trusted, free if may_drift else ()
         )
-        return self.candidates[names.index(selection.chosen)], selection
+        (winner,) = (one for one in self.candidates if one.name == selection.chosen)
+        return winner, selection
+
+    def preferred(self, names: Sequence[str]) -> str | None:
+        """Return which of some candidates would be chosen; None if none of them is scored."""
+        scored = {one.name for one in self.candidates}
+        some = sorted((name for name in names if name in scored), key=_preference)
+        if not some or np.isnan(costs := self._costs_of(some)).all():
+            return None
+        return compare_candidates(some, costs).chosen
+
+    def _costs_of(self, names: Sequence[str]) -> np.ndarray:
+        return np.stack([self.costs(name) for name in names])
 
     def costs(self, name: str) -> np.ndarray:
         """Return the costs of a candidate on the held-out rows, in their order."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyomo_csg.errors import DataError, shortlist
 
@@ -25,24 +26,28 @@ def match_columns(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     DataError
         If several columns mean the same name.
     """
-    columns = [_label(column) for column in table.columns]
-    missing = [name for name in names if name not in columns]
+    labels = [column_label(column) for column in table.columns]
+    columns, exact = list(labels), set(names)
     meanings: dict[tuple[str, ...], list[int]] = {}
     for j, column in enumerate(table.columns):
-        if columns[j] not in names:
-            meanings.setdefault(_meaning(column), []).append(j)
-    families = [_meaning(name)[0] for name in names]
+        meaning = _meaning(labels[j] if labels[j] in exact else column)
+        meanings.setdefault(meaning, []).append(j)
+    families = Counter(_meaning(name)[0] for name in names)
     problems = []
-    for name in missing:
+    for name in names:
         meaning = _meaning(name)
         found = meanings.get(meaning, [])
-        if not found and families.count(meaning[0]) == 1:
-            found = meanings.get(meaning[:1], [])
-        if len(found) > 1:
-            several = shortlist([repr(table.columns[j]) for j in found])
-            problems.append(f"columns {several} all mean '{name}'; drop all but one")
-        elif found:
-            columns[found[0]] = name
+        if len(meaning) > 1 and families[meaning[0]] == 1:
+            found = [*found, *meanings.get(meaning[:1], [])]
+        found = [j for j in found if labels[j] == name or labels[j] not in exact]
+        apart = dict.fromkeys(str(table.columns[j]) for j in found)
+        if len(apart) > 1:
+            problems.append(
+                f"columns {shortlist([*apart])} all mean '{name}'; drop all but one, or "
+                "rename those that mean something else"
+            )
+        for j in found:
+            columns[j] = name
     if problems:
         raise DataError("", problems)
     if columns == list(table.columns):
@@ -50,21 +55,16 @@ def match_columns(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return table.set_axis(columns, axis=1)
 
 
-def with_date_column(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that has its index as a column, too, if that holds dates and has a name."""
+def match_keys(row: Mapping[Any, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return a row whose keys that mean one of the names are called so."""
     import pandas as pd
 
-    index = table.index
-    if not isinstance(index, pd.DatetimeIndex) or index.name is None:
-        return table
-    if str(index.name) in map(str, table.columns):
-        return table
-    wider = table.copy(deep=False)
-    wider.insert(0, str(index.name), index)
-    return wider
+    columns = pd.Index([*row], tupleize_cols=False)
+    matched = match_columns(pd.DataFrame(columns=columns), names)
+    return dict(zip(map(column_label, matched.columns), row.values(), strict=True))
 
 
-def _label(column: Hashable) -> str:
+def column_label(column: Hashable) -> str:
     """Return the name of a column; the parts of a tuple as Pyomo joins them."""
     if not isinstance(column, tuple):
         return str(column)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import reprlib
 import sys
 from collections import Counter
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyomo_csg.errors import DataError, shortlist
+from pyomo_csg.learn.tables.column_names import column_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +39,8 @@ ENCODINGS = {
     CATEGORIES: "encode it as numbers, e.g. with pandas.get_dummies",
 }
 _REMEDIES = {**ENCODINGS, STRAY: "correct it, or drop the row"}
+MISSING = "missing"
+_SEPARATED = re.compile(r"[-+]?[$€£¥]?\s?[-+]?\d[\d.,'\u2019\u00a0\u202f ]*[%$€£¥]?")
 _DATE_TYPES = date | time | timedelta | np.datetime64 | np.timedelta64
 
 
@@ -61,7 +66,7 @@ class Columns:
     ) -> Columns:
         """Read the columns with these names; other columns are ignored."""
         columns = cls(role, rows, names)
-        found = [str(column) for column in frame.columns]
+        found = [column_label(column) for column in frame.columns]
         counts = Counter(found)
         if missing := [name for name in names if not counts[name]]:
             among = f" among {shortlist(found)}" if found else ""
@@ -249,3 +254,28 @@ def _content_kind(value: Any) -> str:
     if isinstance(value, int):
         return "integers too large for a float"
     return describe_type(value)
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell is empty: None, NaN, a missing value of pandas, or blank text."""
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):  # of pandas
+        return True
+    if isinstance(cell, str):
+        return not cell.strip()
+    if isinstance(cell, np.datetime64):
+        return bool(np.isnat(cell))
+    return isinstance(cell, float | np.floating | Decimal) and math.isnan(cell)
+
+
+def cell_text(cell: Any) -> str:
+    """Return a cell as text, the same for 3, 3.0 and '3'."""
+    if is_missing(cell):
+        return MISSING
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        cell = int(cell)
+    return str(cell).strip()
+
+
+def is_separated_number(cell: Any) -> bool:
+    """Whether text is a number with separators or a unit, such as 1,200 or 5 %."""
+    return isinstance(cell, str) and bool(_SEPARATED.fullmatch(cell.strip()))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pyomo_csg.learn.tables.column_names import column_label
 from pyomo_csg.learn.tables.columns import (
     LARGEST,
     Columns,
@@ -143,4 +144,4 @@ def _one_row_frame(values: Any) -> pd.DataFrame:
     row = np.empty((1, len(items)), dtype=object)
     for j, (_, value) in enumerate(items):
         row[0, j] = value
-    return pd.DataFrame(row, columns=[str(key) for key, _ in items])
+    return pd.DataFrame(row, columns=[column_label(key) for key, _ in items])

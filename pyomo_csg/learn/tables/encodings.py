@@ -1,29 +1,26 @@
-"""How the cells of one column become numbers: levels, dates, gaps."""
+"""How the cells of one column become numbers: levels and gaps."""
 
 from __future__ import annotations
 
 import logging
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from pyomo_csg.errors import shortlist
-from pyomo_csg.learn.tables.columns import parses_as_number
+from pyomo_csg.learn.tables.columns import cell_text, is_missing, parses_as_number
+from pyomo_csg.learn.tables.date_encoding import DateEncoding
 from pyomo_csg.validation import is_number
 
 _log = logging.getLogger(__name__)
 
 _BUCKETS = 16  # for text with many levels
-_MISSING, _OTHER = "missing", "other"
-EPOCH = datetime(1970, 1, 1)
-DAY, YEAR = 86400.0, 365.25 * 86400.0  # seconds
-_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_OTHER = "other"
 
 
 class Encoding(Protocol):
@@ -94,6 +91,7 @@ class LevelEncoding:
     name: str
     levels: tuple[str, ...]
     has_other: bool
+    rare: tuple[str, ...] = ()  # levels of the history without an indicator
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -113,13 +111,7 @@ class LevelEncoding:
                     continue
                 place = len(self.levels)
             numbers[i, place] = 1.0
-        if new and not self.has_other:
-            _log.warning(
-                "column '%s' has values that the history does not have, treated as "
-                "'other': %s",
-                self.name,
-                shortlist(sorted(new)),
-            )
+        _warn_of_new(self.name, new.difference(self.rare))
         return numbers
 
     def __str__(self) -> str:
@@ -129,58 +121,44 @@ class LevelEncoding:
 
 @dataclass(frozen=True)
 class HashedEncoding:
-    """Text with many levels, hashed into a few indicators."""
+    """Text with many levels, hashed into a few indicators; new levels have none."""
 
     kind: ClassVar[str] = "hashed"
     name: str
     buckets: int = _BUCKETS
+    seen: tuple[int, ...] = ()  # checksums of the levels of the history
 
     @property
     def outputs(self) -> tuple[str, ...]:
         return tuple(f"{self.name} #{j + 1}" for j in range(self.buckets))
 
     def encode(self, cells: Sequence[Any]) -> np.ndarray:
-        places = [zlib.crc32(cell_text(cell).encode()) % self.buckets for cell in cells]
-        return np.eye(self.buckets)[places]
+        texts = [cell_text(cell) for cell in cells]
+        sums = [level_checksum(text) for text in texts]
+        numbers = np.eye(self.buckets)[[one % self.buckets for one in sums]]
+        if self.seen:
+            is_new = ~np.isin(sums, self.seen)
+            numbers[is_new] = 0.0
+            _warn_of_new(self.name, {texts[i] for i in np.flatnonzero(is_new)})
+        return numbers
 
     def __str__(self) -> str:
         return f"{self.buckets} indicators, since it has many values"
 
 
-@dataclass(frozen=True)
-class DateEncoding:
-    """The parts of a date that vary in the history."""
+def level_checksum(text: str) -> int:
+    """Return the checksum of a level, by which it is hashed."""
+    return zlib.crc32(text.encode())
 
-    kind: ClassVar[str] = "date"
-    name: str
-    start: float  # seconds since 1970
-    parts: tuple[str, ...]
 
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        return tuple(
-            f"{self.name} {one}" for part in self.parts for one in _PARTS[part]
+def _warn_of_new(name: str, levels: Collection[str]) -> None:
+    """Warn of the levels that the history does not have, if there are any."""
+    if levels:
+        _log.warning(
+            "column '%s' has values that the history does not have, treated as 'other': %s",
+            name,
+            shortlist(sorted(levels)),
         )
-
-    def encode(self, cells: Sequence[Any]) -> np.ndarray:
-        times = [read_date(cell) for cell in cells]
-        if any(one is None for one in times):
-            raise ValueError("has a cell without a date; give a date")
-        seconds = np.array([(one - EPOCH).total_seconds() for one in times if one])
-        found = [self._encode_part(part, seconds) for part in self.parts]
-        return np.column_stack(found) if found else np.empty((len(cells), 0))
-
-    def _encode_part(self, part: str, seconds: np.ndarray) -> np.ndarray:
-        if part == "trend":
-            return (seconds - self.start) / YEAR
-        if part == "weekday":
-            days = np.floor(seconds / DAY).astype(int)
-            return np.eye(7)[(days + 3) % 7]  # 1970 began on a Thursday
-        angle = 2 * np.pi * seconds / (DAY if part == "hour" else YEAR)
-        return np.column_stack([np.sin(angle), np.cos(angle)])
-
-    def __str__(self) -> str:
-        return ", ".join(_PART_NAMES[part] for part in self.parts) or "nothing"
 
 
 @dataclass(frozen=True)
@@ -243,18 +221,6 @@ class TransformedColumn:
         return ", ".join(words) or "a number"
 
 
-_PARTS = {
-    "hour": ("hour sine", "hour cosine"),
-    "weekday": _WEEKDAYS,
-    "season": ("season sine", "season cosine"),
-    "trend": ("trend",),
-}
-_PART_NAMES = {
-    "hour": "the hour as sine and cosine",
-    "weekday": "an indicator for each weekday",
-    "season": "the day of the year as sine and cosine",
-    "trend": "the years since the first date",
-}
 KINDS: dict[str, Any] = {
     one.kind: one
     for one in (
@@ -275,15 +241,15 @@ def check_restored(one: Any) -> None:
             isinstance(one.fill, float | int) and math.isfinite(one.fill)
         )
     elif isinstance(one, LevelEncoding):
-        is_valid &= all(isinstance(level, str) for level in one.levels)
+        is_valid &= all(isinstance(level, str) for level in (*one.levels, *one.rare))
         is_valid &= isinstance(one.has_other, bool)
     elif isinstance(one, HashedEncoding):
-        is_valid &= isinstance(one.buckets, int) and 0 < one.buckets <= 2**12
+        is_valid &= type(one.buckets) is int and 0 < one.buckets <= 2**12
+        is_valid &= all(type(level) is int for level in one.seen)
     elif isinstance(one, TransformedColumn):
         is_valid &= _is_transformed_column(one)
     else:
-        is_valid &= isinstance(one.start, float | int) and math.isfinite(one.start)
-        is_valid &= all(part in _PARTS for part in one.parts)
+        is_valid &= one.is_sound()
     if not is_valid:
         raise ValueError("the encoding of a column is damaged")
 
@@ -305,43 +271,3 @@ def _is_transformed_column(one: TransformedColumn) -> bool:
             for flag in (one.indicator, one.is_scaled, one.refuses_new)
         )
     )
-
-
-def is_missing(cell: Any) -> bool:
-    """Whether a cell is empty: None, NaN, a missing value of pandas, or blank text."""
-    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):  # of pandas
-        return True
-    if isinstance(cell, str):
-        return not cell.strip()
-    if isinstance(cell, np.datetime64):
-        return bool(np.isnat(cell))
-    return isinstance(cell, float | np.floating | Decimal) and math.isnan(cell)
-
-
-def cell_text(cell: Any) -> str:
-    """Return a cell as text, the same for 3, 3.0 and '3'."""
-    if is_missing(cell):
-        return _MISSING
-    if isinstance(cell, float | np.floating) and float(cell).is_integer():
-        cell = int(cell)
-    return str(cell).strip()
-
-
-def read_date(cell: Any) -> datetime | None:
-    """Return a date, a time or ISO text as a datetime without a time zone, or None."""
-    if is_missing(cell):
-        return None
-    if isinstance(cell, np.datetime64):
-        cell = cell.astype("datetime64[s]").item()
-    if hasattr(cell, "to_timestamp"):  # a Period of pandas
-        cell = cell.to_timestamp()
-    if isinstance(cell, str) and len(cell) >= len("2026-01-01") and cell.count("-") > 1:
-        try:
-            cell = datetime.fromisoformat(cell.strip())
-        except ValueError:
-            return None
-    if isinstance(cell, datetime):
-        return cell.replace(tzinfo=None)
-    if isinstance(cell, date):
-        return datetime(cell.year, cell.month, cell.day)
-    return None

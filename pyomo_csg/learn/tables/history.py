@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyomo_csg.errors import DataError, shortlist
-from pyomo_csg.learn.tables.column_names import match_columns, with_date_column
+from pyomo_csg.learn.tables.column_names import column_label, match_columns
 from pyomo_csg.learn.tables.columns import (
     Columns,
     as_array,
@@ -21,16 +21,21 @@ from pyomo_csg.learn.tables.columns import (
     is_series,
     unreadable,
 )
+from pyomo_csg.learn.tables.date_encoding import (
+    date_index,
+    date_name,
+    with_date_column,
+)
 from pyomo_csg.learn.tables.known_columns import add_known, read_known
 from pyomo_csg.learn.tables.preprocessing import (
     Preprocessing,
+    check_preprocess,
     is_transformer,
-    learn_preprocessing,
-    read_date,
+    learn_columns,
 )
 from pyomo_csg.stages.inputs import find_invalid
 from pyomo_csg.stages.two_stage import TwoStageModel
-from pyomo_csg.validation import Problems, is_one_of
+from pyomo_csg.validation import Problems
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -120,8 +125,10 @@ def read_history(
     outcomes: Columns | None = None
     data = _name_columns(problems, two_stage, data, names)
     problems.raise_any()
-    if is_one_of(preprocess, ("auto",)) or isinstance(preprocess, Preprocessing):
-        data = _add_dates(data)
+    if not isinstance(preprocess, Preprocessing):
+        problems.add(*check_preprocess(preprocess))
+        problems.raise_any()
+    data = _add_dates(data, preprocess)
     data, known = problems.check("known", add_known, two_stage, data, known, seed) or (
         data,
         None,
@@ -184,19 +191,26 @@ def _name_columns(
     if is_frame(data):
         table = problems.check("columns", match_columns, data, [*outcomes, *known])
         return data if table is None else table
-    if isinstance(data, tuple) and len(data) == 2 and is_frame(data[0]) and known:
+    if isinstance(data, tuple) and len(data) == 2 and is_frame(data[0]):
         table = problems.check("contexts", match_columns, data[0], known)
         return data if table is None else (table, data[1])
     return data
 
 
-def _add_dates(data: Any) -> Any:
-    """Return data with a named index of dates as a column of the contexts."""
-    if is_frame(data):
-        return with_date_column(data)
-    if isinstance(data, tuple) and len(data) == 2 and is_frame(data[0]):
-        return with_date_column(data[0]), data[1]
-    return data
+def _add_dates(data: Any, preprocess: Any) -> Any:
+    """Return data with an index of dates as a column of the contexts."""
+    if preprocess is None or is_transformer(preprocess):
+        return data
+    is_pair = isinstance(data, tuple) and len(data) == 2
+    table = data[0] if is_pair else data
+    if not is_frame(table):
+        return data
+    if isinstance(preprocess, Preprocessing):
+        name = preprocess.missing_date(table.columns)
+    else:
+        name = date_name(table)
+    table = with_date_column(table, name)
+    return (table, data[1]) if is_pair else table
 
 
 def _warn_of_gaps(dates: pd.DatetimeIndex | pd.PeriodIndex) -> None:
@@ -223,10 +237,12 @@ def _are_dates(rows: Any) -> bool:
     """Whether labels, or a column, are dates in order; warn if they are not in order."""
     import pandas as pd
 
-    if isinstance(rows, pd.Series):
-        rows = pd.Index(list(map(read_date, rows)))
-    if not isinstance(rows, pd.DatetimeIndex | pd.PeriodIndex):
+    dates = (
+        date_index(pd.Index(rows)) if isinstance(rows, pd.Series | pd.Index) else None
+    )
+    if dates is None or dates.hasnans:
         return False
+    rows = dates
     if not rows.is_monotonic_increasing:
         _log.warning(
             "the dates of the rows are not in order, so the rows are not treated as a time "
@@ -262,7 +278,7 @@ class _ContextReader:
             context = [context]
         if isinstance(context, set | frozenset):  # which has no order
             context = sorted(context, key=str)
-        chosen = list(dict.fromkeys(map(str, context)))
+        chosen = list(dict.fromkeys(map(column_label, context)))
         known = [name for name in chosen if name not in self._outcomes]
         self.has_dates = _are_dates(frame.index)
         columns = self._numbers(frame, known)
@@ -284,17 +300,15 @@ class _ContextReader:
             encoding: Preprocessing | None = self._preprocess
         else:
             table = frame.iloc[:, [found.index(name) for name in names]]
-            encoding = _learn_encoding(self._preprocess, table)
+            encoding = learn_columns(self._preprocess, table)
         if encoding is None:
             return Columns.from_frame("contexts", frame, names, frame.index)
         if not encoding.names:  # such as one weekday alone
             return Columns("contexts", frame.index, ())
         self.preprocessing = encoding
-        self.has_dates |= any(
-            _are_dates(frame.iloc[:, found.index(name)])
-            for name in encoding.date_columns
-            if name in found
-        )
+        for name in encoding.date_columns:
+            if name in found:
+                self.has_dates |= _are_dates(frame.iloc[:, found.index(name)])
         try:
             frame = encoding.encode_table(frame)
         except DataError as error:  # listed with all other problems
@@ -402,13 +416,3 @@ def _label_problem(one: Any, other: Any) -> str:
             "row by row, use .reset_index(drop=True) on both"
         )
     return ""
-
-
-def _learn_encoding(preprocess: Any, table: pd.DataFrame) -> Preprocessing | None:
-    """Return how a table becomes numbers, by the user's transformer if there is one."""
-    if not is_transformer(preprocess):
-        return learn_preprocessing(table)
-    # Imports scikit-learn, without which policies decide.
-    from pyomo_csg.learn.tables.transformers import learn_transformer
-
-    return learn_transformer(preprocess, table)

@@ -14,7 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.learn.tables.encodings import TransformedColumn, cell_text
+from pyomo_csg.learn.tables.columns import cell_text
+from pyomo_csg.learn.tables.encodings import TransformedColumn
 from pyomo_csg.learn.tables.preprocessing import Preprocessing
 
 if TYPE_CHECKING:

@@ -144,13 +144,18 @@ class Numbers:
         """Whether every entry is an affine function of omega, or certain."""
         return not len(self._functions)
 
-    def certain_at(self, positions: np.ndarray) -> bool:
-        """Whether the entries at some positions are certain."""
+    @cached_property
+    def moves(self) -> np.ndarray:
+        """Which entries (size,) depend on omega."""
         moving = np.zeros(len(self.constant), bool)
         moving[self._positions] = True
         if self._slopes is not None:
             moving[np.unique(self._slopes.nonzero()[1])] = True
-        return not moving[positions].any()
+        return moving
+
+    def certain_at(self, positions: np.ndarray) -> bool:
+        """Whether the entries at some positions are certain."""
+        return not self.moves[positions].any()
 
     def at(self, omega: np.ndarray) -> np.ndarray:
         """Return the numbers (n, size) at omega (n, p)."""
@@ -217,6 +222,16 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.integer)
+
+    def take(self, positions: np.ndarray) -> Columns:
+        """Return some of the columns."""
+        return Columns(
+            self.lower.take(positions),
+            self.upper.take(positions),
+            self.domain_lower[positions],
+            self.domain_upper[positions],
+            self.integer[positions],
+        )
 
     def bounds(self, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the bounds (..., size) at omega (..., p), whole for integers."""

@@ -250,6 +250,10 @@ class CertificateChecker:
         sizes = self._typical_sizes(arrays)
         return sizes.rows, sizes.both[: self._columns]
 
+    def place_sizes(self, program: Arrays | Stack) -> np.ndarray:
+        """Return typical sizes of columns, then rows."""
+        return self._typical_sizes(program).both
+
     def _is_optimal(
         self,
         program: Arrays | Stack,

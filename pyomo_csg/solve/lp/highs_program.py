@@ -336,18 +336,24 @@ class SolutionBuffer:
         self._scale: list[float] = []
         self.troubles: Troubles = {}
 
-    @contextmanager
-    def next_case(self) -> Iterator[None]:
+    def next_case(self) -> SolutionBuffer:
         """Record the solution of the run inside, or NaN and its SolverTrouble."""
-        try:
-            yield
-        except SolverTrouble as trouble:
-            self.troubles[len(self._packed)] = trouble
-            self._packed.append(b"")
-            self._scale.append(1.0)
-        else:
+        return self  # a generator would take longer than the rest of a small case
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> bool:
+        if error is None:
             self._packed.append(self._program.pack("col_value", "row_dual"))
             self._scale.append(self._program.scale)
+            return False
+        if not isinstance(error, SolverTrouble):
+            return False
+        self.troubles[len(self._packed)] = error
+        self._packed.append(b"")
+        self._scale.append(1.0)
+        return True
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Return points (n, columns) and row duals (n, rows)."""

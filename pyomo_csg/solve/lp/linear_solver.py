@@ -175,7 +175,8 @@ class LinearSolver:
             found = reader.optima(layout.columns)
         smooth = is_unique(certificate.duals)
         smooth &= ~have_equal_bounds(layout.compiled, blocks)
-        smooth &= ~found.is_degenerate(lower, upper)
+        sizes = self._rescaled.checker.place_sizes(stack)
+        smooth &= ~found.is_degenerate(lower, upper, sizes)
         return found, smooth, troubles
 
     def _solve_again(

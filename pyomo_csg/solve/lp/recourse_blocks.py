@@ -13,18 +13,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pyomo_csg.solve.compile.assembly import Blocks
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
 from pyomo_csg.solve.engine import SolveContext, SolverTrouble, Troubles
-from pyomo_csg.solve.lp.basis_cache import Basis
+from pyomo_csg.solve.lp.basis_cache import Basis, RowDuals
 from pyomo_csg.solve.lp.highs_program import Attempts
-from pyomo_csg.solve.lp.recourse_costs import RecourseSolver, RowDuals
+from pyomo_csg.solve.lp.recourse_costs import RecourseCases, RecourseSolver
 
 _NODES_PER_BLOCK = 1  # of an integer recourse that is first solved whole
 _MOST_AT_ONCE = 8  # cases solved whole before their nodes are looked at
 
 _Solve: TypeAlias = Callable[
-    [np.ndarray, Blocks, RowDuals | None], tuple[np.ndarray, Troubles]
+    [RecourseCases, RowDuals | None], tuple[np.ndarray, Troubles]
 ]
 
 
@@ -50,45 +49,25 @@ class RecourseBlock:
     def __init__(self, compiled: CompiledModel, columns: np.ndarray, rows: np.ndarray):
         self.columns, self.rows = columns, rows
         n1, matrix = len(compiled.first), compiled.recourse_rows
-        self._entries = np.flatnonzero(np.isin(matrix.row, rows))
-        row, column = matrix.row[self._entries], matrix.column[self._entries]
+        entries = np.flatnonzero(np.isin(matrix.row, rows))
+        row, column = matrix.row[entries], matrix.column[entries]
         first = column < n1
         place = n1 + np.searchsorted(columns, column - n1)
-        self._costs = np.concatenate([np.arange(n1), n1 + columns])
-        cost, variables = compiled.recourse_cost, compiled.recourse
+        costs = np.concatenate([np.arange(n1), n1 + columns])
+        cost = compiled.recourse_cost
         self.compiled = replace(
             compiled,
-            recourse=replace(
-                variables,
-                lower=variables.lower.take(columns),
-                upper=variables.upper.take(columns),
-                domain_lower=variables.domain_lower[columns],
-                domain_upper=variables.domain_upper[columns],
-                integer=variables.integer[columns],
-            ),
+            recourse=compiled.recourse.take(columns),
             recourse_rows=replace(
                 matrix,
                 row=np.searchsorted(rows, row),
                 column=np.where(first, column, place),
-                entries=matrix.entries.take(self._entries),
+                entries=matrix.entries.take(entries),
                 lower=matrix.lower.take(rows),
                 upper=matrix.upper.take(rows),
                 equality=matrix.equality[rows],
             ),
-            recourse_cost=replace(cost, linear=cost.linear.take(self._costs)),
-        )
-
-    def data(self, blocks: Blocks) -> Blocks:
-        """Return this block's part of the recourse data of outcomes."""
-        return Blocks(
-            blocks.entries[..., self._entries],
-            blocks.row_lower[..., self.rows],
-            blocks.row_upper[..., self.rows],
-            blocks.column_lower[..., self.columns],
-            blocks.column_upper[..., self.columns],
-            blocks.cost[..., self._costs],
-            blocks.constant,
-            blocks.hessian,
+            recourse_cost=replace(cost, linear=cost.linear.take(costs)),
         )
 
 
@@ -162,10 +141,10 @@ class DecomposedRecourse(RecourseSolver):
         )
 
     def _recourse_costs(
-        self, decisions: np.ndarray, blocks: Blocks, duals: RowDuals | None = None
+        self, cases: RecourseCases, duals: RowDuals | None = None
     ) -> tuple[np.ndarray, Troubles]:
-        found = _Recourse(decisions, blocks, duals)
-        left = np.arange(len(decisions))
+        found = _Recourse(cases, duals)
+        left = np.arange(len(cases))
         while len(left):
             is_whole = self._has_integers and self._whole.is_due()
             size = self._at_once if self._has_integers else len(left)
@@ -192,12 +171,12 @@ class DecomposedRecourse(RecourseSolver):
             self._at_once = 1
 
     def _sums_over_blocks(
-        self, decisions: np.ndarray, blocks: Blocks, duals: RowDuals | None = None
+        self, cases: RecourseCases, duals: RowDuals | None = None
     ) -> tuple[np.ndarray, Troubles]:
-        total, troubles = np.zeros(len(decisions)), Troubles()
+        total, troubles = np.zeros(len(cases)), Troubles()
         for block, solver in zip(self._blocks, self._solvers, strict=True):
             part = None if duals is None else RowDuals(len(block.rows), duals.smooth)
-            costs, failed = solver._recourse_costs(decisions, block.data(blocks), part)
+            costs, failed = solver._recourse_costs(cases.within(block.compiled), part)
             total += costs
             for case, trouble in failed.items():
                 troubles.setdefault(case, trouble)
@@ -210,12 +189,10 @@ class DecomposedRecourse(RecourseSolver):
 class _Recourse:
     """Costs, row duals (if wanted) and troubles of cases, filled in part by part."""
 
-    def __init__(
-        self, decisions: np.ndarray, blocks: Blocks, duals: RowDuals | None = None
-    ):
-        self._decisions, self._blocks, self._duals = decisions, blocks, duals
+    def __init__(self, cases: RecourseCases, duals: RowDuals | None = None):
+        self._cases, self._duals = cases, duals
         self._asked = None if duals is None else duals.smooth.copy()
-        self.costs = np.full(len(decisions), np.nan)
+        self.costs = np.full(len(cases), np.nan)
         self.troubles: Troubles = {}
 
     def fill(self, cases: np.ndarray, solve: _Solve) -> None:
@@ -225,10 +202,7 @@ class _Recourse:
         part, duals = None, self._duals
         if duals is not None and self._asked is not None:
             part = RowDuals(duals.rows.shape[1], self._asked[cases])
-        blocks = self._blocks
-        if len(cases) < len(self._decisions):
-            blocks = blocks[cases]
-        self.costs[cases], failed = solve(self._decisions[cases], blocks, part)
+        self.costs[cases], failed = solve(self._cases[cases], part)
         for case in cases.tolist():
             self.troubles.pop(case, None)
         self.troubles.update((int(cases[i]), trouble) for i, trouble in failed.items())

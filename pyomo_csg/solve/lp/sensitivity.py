@@ -135,10 +135,16 @@ class Optima:
             self.column_dual[:, n1:].reshape(cases * count, n2) >= 0,
         )
 
-    def is_degenerate(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        """Return where (n,) a basic column or row is at one of its bounds."""
+    def is_degenerate(
+        self, lower: np.ndarray, upper: np.ndarray, sizes: np.ndarray
+    ) -> np.ndarray:
+        """Return where (n,) a basic column or row is at one of its bounds.
+
+        ``sizes`` are typical sizes of columns, then rows.
+        """
         values = np.hstack([self.x, self.activity])
-        return np.asarray((self.basic & _is_at_bound(values, lower, upper)).any(axis=1))
+        at_bound = _is_at_bound(values, lower, upper, sizes)
+        return np.asarray((self.basic & at_bound).any(axis=1))
 
 
 class BasisReader:
@@ -208,23 +214,25 @@ def have_equal_bounds(compiled: CompiledModel, blocks: Blocks) -> np.ndarray:
     return np.asarray(found)
 
 
-def is_degenerate(highs: Any, x: np.ndarray, arrays: Arrays) -> bool:
-    """Whether a basic column or row is at a bound, so that the basis may change at once."""
+def is_degenerate(highs: Any, x: np.ndarray, arrays: Arrays, sizes: np.ndarray) -> bool:
+    """Whether a basic column or row is at a bound, so that the basis may change at once.
+
+    ``sizes`` are typical sizes of columns, then rows.
+    """
     basics = basic_variables(highs)
-    columns, rows = basics[basics >= 0], -1 - basics[basics < 0]
-    activity = np.asarray(highs.getSolution().row_value)
-    column_bounds = arrays.column_lower[columns], arrays.column_upper[columns]
-    row_bounds = arrays.row_lower[rows], arrays.row_upper[rows]
-    return bool(
-        _is_at_bound(x[columns], *column_bounds).any()
-        or _is_at_bound(activity[rows], *row_bounds).any()
-    )
+    places = np.where(basics < 0, len(x) - 1 - basics, basics)
+    values = np.concatenate([x, highs.getSolution().row_value])
+    lower = np.concatenate([arrays.column_lower, arrays.row_lower])
+    upper = np.concatenate([arrays.column_upper, arrays.row_upper])
+    at_bound = _is_at_bound(values, lower, upper, sizes)
+    return bool(at_bound[places].any())
 
 
 def _is_at_bound(
-    values: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    values: np.ndarray, lower: np.ndarray, upper: np.ndarray, sizes: np.ndarray
 ) -> np.ndarray:
-    slack = _AT_BOUND * (1 + np.abs(values))
+    """Return which values are at a bound; where sizes are small, the tolerance is, too."""
+    slack = _AT_BOUND * (np.minimum(1, sizes) + np.abs(values))
     return (values - lower < slack) | (upper - values < slack)
 
 

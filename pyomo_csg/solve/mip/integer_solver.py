@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from pyomo_csg.solve.engine import (
     Troubles,
     noted,
 )
+from pyomo_csg.solve.lp.highs_program import Attempts
 from pyomo_csg.solve.mip.first_stage_tree import (
     FirstStageTree,
     Node,
@@ -31,6 +32,7 @@ from pyomo_csg.solve.mip.fixed_integers import (
 from pyomo_csg.solve.mip.mip_program import (
     COST_SLACK,
     MipProgram,
+    MipResult,
     Relaxation,
     cost_size,
 )
@@ -67,6 +69,30 @@ class IntegerFound(Found):
         return len(self.regions) == 1 and self.regions[0].duals is not None
 
 
+class TreeAttempts(Attempts):
+    """Decides whether to attempt the tree, by what it took in earlier cases beside HiGHS alone.
+
+    Work is counted in simplex iterations, not in seconds, so answers do not depend on the machine.
+    A tree that gave up, or that took more than HiGHS takes on average, is a failure.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._plain, self._cases = 0.0, 0
+
+    def note_plain(self, work: float) -> None:
+        """Count a case that HiGHS solved alone."""
+        self._plain += work
+        self._cases += 1
+
+    def note_tree(self, work: float, finished: bool) -> None:
+        """Count a case of the tree."""
+        if finished and (not self._cases or work * self._cases <= self._plain):
+            self.succeeded()
+        else:
+            self.failed()
+
+
 @dataclass
 class _Relaxed:
     """Relaxations of many cases, and which of them round to integer points."""
@@ -88,7 +114,8 @@ class IntegerSolver:
     alone. Without any, with more, or if the tree is forecast to need more than 1000 relaxations
     (a leaf that is an integer program counts as 20), HiGHS solves the whole program from the
     incumbent. So it does for first-stage integers with more than two values and a continuous recourse, where
-    its cuts close the gap sooner than branching. ``method`` selects one of these ways,
+    its cuts close the gap sooner than branching. And so it does for a while after a case in which the
+    tree gave up, or took more than HiGHS does. ``method`` selects one of these ways,
     ``'relaxation'``, ``'tree'`` or ``'plain'``; HiGHS takes over where it cannot finish.
 
     With ``mip_rel_gap``, the value is the incumbent's, the bound is proven, and Opt-Search
@@ -118,6 +145,7 @@ class IntegerSolver:
         self.uses_rounding = method in (None, "relaxation")
         self.uses_tree = method == "tree" or (method is None and bool(few))
         self._needs_binaries = method is None and not compiled.integer_recourse
+        self._count, self._attempts = count, TreeAttempts() if method is None else None
 
     @cached_property
     def _leaf_solver(self) -> FixedIntegerSolver:
@@ -258,16 +286,17 @@ class IntegerSolver:
         """Return the optimum by the tree, or by HiGHS if the tree cannot finish."""
         self._deadline.start()
         tree = TreeResult(bound=root.bound, complete=False)
-        is_binary = bool((root.upper - root.lower <= 1).all())
-        if self.uses_tree and (is_binary or not self._needs_binaries):
-            solve_leaf = partial(self._leaf_solver.solve, blocks, weights)
-            tree = self._tree.grow(arrays, root, solve_leaf, _MAX_RELAXATIONS)
+        if self._is_tree_due(root):
+            tree = self._grow_tree(arrays, root, blocks, weights)
         if tree.stopped is not None or (tree.complete and tree.x is not None):
             return _integer_found(
                 arrays, tree.x, tree.bound, "tree", tree.regions, tree.stopped
             )
+        before = self._stats.iterations
         size = cost_size(self._layout, arrays, root.x)
         best = self._plain_program.solve_to_limit(arrays, tree.x, size=size)
+        if self._attempts is not None and best.stopped is None:
+            self._attempts.note_plain(self._stats.iterations - before)
         if best.x is None and best.stopped is None:
             raise SolverTrouble("infeasible")
         region = Region(root.lower, root.upper)
@@ -276,6 +305,34 @@ class IntegerSolver:
             region = self._tree.tighten_by_reduced_costs(root, highest)
         bound = max(best.bound, tree.bound)
         return _integer_found(arrays, best.x, bound, "plain", [region], best.stopped)
+
+    def _is_tree_due(self, root: Node) -> bool:
+        """Whether to branch on the first stage before HiGHS solves the program."""
+        is_binary = bool((root.upper - root.lower <= 1).all())
+        if not self.uses_tree or (self._needs_binaries and not is_binary):
+            return False
+        return self._attempts is None or self._attempts.is_due()
+
+    def _grow_tree(
+        self, arrays: Arrays, root: Node, blocks: Blocks, weights: np.ndarray
+    ) -> TreeResult:
+        """Return the result of the tree, and note what it took."""
+        before, in_leaves = self._stats.iterations, 0
+
+        def solve_leaf(fixed: Arrays, node: Node, highest: float) -> MipResult:
+            nonlocal in_leaves
+            start = self._stats.iterations
+            found = self._leaf_solver.solve(blocks, weights, fixed, node, highest)
+            in_leaves += self._stats.iterations - start
+            return found
+
+        tree = self._tree.grow(arrays, root, solve_leaf, _MAX_RELAXATIONS)
+        if self._attempts is not None and tree.stopped is None:
+            # A leaf is solved scenario by scenario: its iterations are on smaller programs.
+            work = self._stats.iterations - before - in_leaves
+            work_in_leaves = in_leaves / self._count
+            self._attempts.note_tree(work + work_in_leaves, tree.complete)
+        return tree
 
 
 def _integer_found(

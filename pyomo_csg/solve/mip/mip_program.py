@@ -34,6 +34,7 @@ _EXACT = {"mip_rel_gap": 0.0, "mip_abs_gap": 0.0, "mip_feasibility_tolerance": 1
 # The slack of the cut "stay optimal on the scenarios". HiGHS's feasibility tolerance is 1e-9: with
 # less slack the optimum itself could be cut off, with more the loss would be visibly too low.
 COST_SLACK = 1e-9
+_MOST_COST = 2.0**20  # in all: beside it, HiGHS's tolerances are not below the rounding
 _NOTHING = 1e-12  # share of a typical cost below which a point counts as free
 
 
@@ -60,15 +61,17 @@ class MipProgram(HighsProgram):
     """An integer program, solved exactly unless options say otherwise.
 
     HiGHS's tolerances are absolute. So it gets the costs of each program in a unit, a power of
-    two, in which the cost terms of the program's relaxation add up to about one. ``bound`` is
-    the lower bound of the last program, without its offset.
+    two, in which the cost terms of the program's relaxation add up to one at least, and to a
+    million at most. Costs between these are left as they are: HiGHS's heuristics and cuts depend on
+    them, and smaller ones take it longer. ``bound`` is the lower bound of the last program,
+    without its offset.
     """
 
     def __init__(self, layout: Shape, context: SolveContext):
         super().__init__(layout, context.with_defaults(_EXACT))
         self._context, options = context, context.options
         self._checker = CertificateChecker(layout)
-        self._highest, self._factor = math.inf, 1.0
+        self._highest, self._factor, self._size = math.inf, 1.0, 1.0
         self._units: NaturalUnits | None = None
         self.highs.cbMipInterrupt += self._interrupt
         self._gap = float(options.get("mip_rel_gap", 0.0))
@@ -135,8 +138,11 @@ class MipProgram(HighsProgram):
 
     def _set_unit(self, arrays: Arrays, size: float | None) -> None:
         """Choose the unit of the costs that HiGHS gets."""
-        size = self._cost_size(arrays) if size is None else size
-        self._factor = power_of_two_below(size)
+        self._size = size = self._cost_size(arrays) if size is None else size
+        is_usual = 1 <= size <= _MOST_COST
+        self._factor = 1.0 if is_usual else power_of_two_below(size)
+        if size > _MOST_COST:
+            self._factor *= _MOST_COST
         if self._absolute_gap:
             gap = self._factor * self._absolute_gap
             self.highs.setOptionValue("mip_abs_gap", gap)
@@ -164,7 +170,7 @@ class MipProgram(HighsProgram):
         """Raise a SolverTrouble if the bound does not prove the value optimal."""
         size = max(abs(value), abs(self.bound))
         allowed = (self._gap + _OPTIMAL) * size + self._absolute_gap
-        allowed += _OPTIMAL / self._factor
+        allowed += _OPTIMAL * self._size
         if not abs(value - self.bound) <= allowed:
             raise SolverTrouble(
                 "not optimal",

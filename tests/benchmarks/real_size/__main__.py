@@ -4,7 +4,8 @@ Run: python -m tests.benchmarks.real_size NAME [NAME ...] [--seconds S] [--worke
      [--rows N] [--scenarios K] [--method M] [--seed S] [--fresh 40] [--full] [--out FILE]
      python -m tests.benchmarks.real_size --growth rows [--method M] [--largest SIZE]
 
-With --out, rows are appended as JSON lines, and those that are in the file are skipped.
+Growth is that of fits by one plan, whose counts do not depend on the size. With --out, rows
+are appended as JSON lines, and those that are in the file are skipped.
 """
 
 import argparse

@@ -280,9 +280,58 @@ def test_candidates_are_scored_by_the_observed_costs_of_their_decisions(name):
     for fit, held in zip(mmd.fits, folds.held_out, strict=True):
         zetas, _ = task.generate_scenarios(fit.body, held)
         for row, zeta in zip(held, zetas, strict=True):
-            decision = oracle.solve(zeta).decision
+            decision = oracle.solve(
+                zeta, fresh=True
+            ).decision  # as fits do, where ties matter
             expected[row] = oracle.cost(decision, outcomes[[row]])[0]
     assert board.costs("mmd") == pytest.approx(expected, rel=1e-7)
+
+
+class Decided:
+    """A fit that always generates the same scenario."""
+
+    is_trained = False
+
+    def __init__(self, demand):
+        self._demand = demand
+
+    def scenarios(self, task, rows):
+        return np.full((len(rows), 2, 1), self._demand), None
+
+
+def test_of_candidates_that_cannot_be_separated_the_preferred_one_wins():
+    rng = np.random.default_rng(0)
+    task = task_on(ZOO["newsvendor"](), rng.gamma(3.0, 10.0, (24, 1)))
+    board = Scoreboard(task, make_folds(task, 2), 24)
+    best = float(np.quantile(task.history.outcomes, 0.05 / 0.95))  # the critical one
+    for name, demand in [
+        ("sample average", best),
+        ("ridge residuals", best),
+        ("stacked residuals", 10 * best),
+        ("direct", best),
+    ]:
+        board.add(Candidate(name, [Decided(demand)] * 3))
+
+    assert board.select()[0].name == "ridge residuals"  # fitted later than the average
+    assert board.preferred(["direct", "sample average"]) == "sample average"
+    assert board.preferred(["direct", "stacked residuals"]) == "direct"
+    assert board.preferred(["mmd"]) is None
+    board.add(Candidate("trained atoms", [Decided(best)] * 3))
+    winner, selection = board.select()
+    assert (winner.name, selection.chosen) == ("trained atoms", "trained atoms")
+
+
+def test_atoms_are_trained_around_the_preferred_forecast():
+    task = task_on(ZOO["newsvendor"]())
+    plan = plan_for(task, kinds=("empirical", "ridge", "forest"))
+    folds = make_folds(task, 2)
+    made = Candidates(task, folds, plan, "mlp")
+    made.has_distributions, made.board = True, Scoreboard(task, folds, 24)
+    best = float(np.quantile(task.history.outcomes, 0.05 / 0.95))
+    for name in ("forest residuals", "ridge residuals"):
+        made.board.add(Candidate(name, [Decided(best)] * 3))
+
+    assert made._best_residuals() == "ridge"
 
 
 def test_only_atoms_around_a_users_forecast_are_trusted():
@@ -346,6 +395,29 @@ def test_integer_models_learn_with_one_scenario_first(folds):
     assert all(len(one.fits) == folds + 1 for one in found.values())
     shapes = {tuple(body.settings["shape"]) for body in found["direct"].bodies}
     assert shapes == {task.output_shape}
+
+
+def test_only_training_on_integer_programs_has_a_gap(monkeypatch):
+    task, gaps = on_opened(), {"solve": set(), "cost": set(), "loss_gradient": set()}
+    plan = replace(plan_for(task), training_gap=0.005)
+
+    def watch(method, call):
+        def watched(*arguments, **options):
+            gaps[method].add(options.get("mip_gap"))
+            return call(*arguments, **options)
+
+        return watched
+
+    for method in gaps:
+        watched = watch(method, getattr(task.oracle, method))
+        monkeypatch.setattr(task.oracle, method, watched)
+    folds = make_folds(task, plan.folds)
+    candidates = Candidates(task, folds, plan, "mlp")
+    candidates.board = board = Scoreboard(task, folds, plan.scored_rows)
+    for candidate in candidates.each():
+        board.add(candidate)
+    assert gaps["loss_gradient"] == {0.005}
+    assert gaps["solve"] == gaps["cost"] == {None}
 
 
 def test_integer_models_take_a_module_of_the_users_own():

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pyomo.environ as pyo
 import pytest
 
 import pyomo_csg as csg
@@ -86,6 +87,68 @@ def test_labels_fit_into_the_time_and_skip_a_slow_search():
         assert 0 < plan.labels * label * (plan.folds + 1) <= 600.0
     slow = make_plan(task, ProgramTimes(20.0, 1.0, None, 0.0), 60.0)
     assert slow.labels == 0 and "more time would allow them" in str(slow)
+
+
+def test_labels_skip_a_search_that_changes_none():
+    task = task_on(200, cost_only())
+    times = ProgramTimes(0.1, 0.01, None, 0.05, search_matters=False)
+    assert make_plan(task, times, 600.0).loss_kind == "recourse"
+
+
+def test_a_sample_says_whether_the_search_changes_labels():
+    task = task_on(20, either())
+    equal, apart = np.ones((8, 1, 2)), np.tile([[1.0, 2.0], [2.0, 1.0]], (4, 1))
+    assert module._search_changes_labels(task, equal, apart)
+    assert not module._search_changes_labels(task, apart[:, None], apart)
+
+
+def either():
+    """Return a model that buys at one of two prices, decided before they are known."""
+    m = pyo.ConcreteModel("either")
+    m.price = pyo.Param([1, 2], mutable=True, initialize=1.0)
+    m.pick = pyo.Var(within=pyo.Binary)
+    m.bought = pyo.Var([1, 2], bounds=(0, 1))
+    m.first = pyo.Constraint(expr=m.bought[1] == m.pick)
+    m.second = pyo.Constraint(expr=m.bought[2] == 1 - m.pick)
+    m.cost = pyo.Objective(expr=sum(m.price[i] * m.bought[i] for i in (1, 2)))
+    csg.annotate(m, first_stage_variables=m.pick, uncertain_params=m.price)
+    return m
+
+
+def test_slow_programs_score_all_that_needs_no_training_on_few_rows(task):
+    times = ProgramTimes(2.0, 0.02, 0.1, 0.0)
+    plan = make_plan(task, times, 100.0)
+    assert plan.kinds == module.SOME_KINDS
+    assert module._LEAST_SCORED <= plan.scored_rows < module._FEW_SCORED
+    untrained = (len(plan.kinds) + 1) * plan.scored_rows * (times.solve + times.cost)
+    assert untrained <= 100.0
+
+
+def test_a_gap_in_training_is_planned_where_it_pays():
+    task = task_on(40, opened())
+    slow = ProgramTimes(0.1, 1e-4, 0.1, 0.0, gap_pays=True)
+    plan = make_plan(task, slow, 600.0)
+    assert plan.training_gap == module.TRAINING_GAP and "a gap of 0.5%" in str(plan)
+    assert Plan.restore(plan.summary()) == plan
+    without = {k: v for k, v in plan.summary().items() if k != "training_gap"}
+    assert Plan.restore(without).training_gap == 0.0  # plans of earlier versions
+    assert make_plan(task, replace(slow, gap_pays=False), 600.0).training_gap == 0.0
+
+
+@pytest.mark.parametrize(("seconds", "pays"), [((0.1, 1.0), True), ((1.0, 1.1), False)])
+def test_a_gap_pays_if_programs_are_clearly_faster(monkeypatch, seconds, pays):
+    task = task_on(40, opened())
+    now, solve = 0.0, task.solve
+
+    def slowly(scenarios, *arguments, mip_gap=None, **options):
+        nonlocal now
+        now += seconds[0] if mip_gap else seconds[1]
+        return solve(scenarios, *arguments, mip_gap=mip_gap, **options)
+
+    monkeypatch.setattr(task, "solve", slowly)
+    monkeypatch.setattr(module.time, "process_time", lambda: now)
+    outcomes = task.history.outcomes
+    assert module._gap_pays(task, outcomes[:8, None], outcomes[8:16]) == pays
 
 
 def test_more_time_never_means_less(task):

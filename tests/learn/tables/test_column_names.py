@@ -54,8 +54,20 @@ def test_other_columns_keep_their_names():
 def test_two_columns_that_mean_the_same_are_refused():
     with pytest.raises(csg.DataError, match="all mean 'demand.a,1.'; drop all but one"):
         matched("demand[a, 1]", "demand['a',1]")
-    # The exact name is not ambiguous.
-    assert matched("demand[a,1]", "demand[a, 1]") == ["demand[a,1]", "demand[a, 1]"]
+    # The second would be the outcome among the contexts.
+    with pytest.raises(csg.DataError, match="'demand.a,1.', 'demand.a, 1.' all mean"):
+        matched("demand[a,1]", "demand[a, 1]")
+    with pytest.raises(csg.DataError, match="or rename those that mean something else"):
+        matched("demand[1]", "demand", names=["demand[1]"])
+    assert matched("demand[1]", "demand", names=["demand[1]", "demand[2]"]) == [
+        "demand[1]",
+        "demand",
+    ]
+
+
+def test_names_that_differ_in_quotes_only_are_their_own():
+    names = ["demand[a,b]", "demand['a,b']"]
+    assert matched(*names, names=names) == names
 
 
 def test_known_params_are_matched_too(caplog):
@@ -82,6 +94,19 @@ def test_known_params_are_matched_too(caplog):
     decisions = [policy.decide(t) for t in (plain, table, spaced)]
     for decision in decisions:
         assert decision.to_numpy() == pytest.approx(decisions[0].to_numpy())
+    stock_a, stock_b = rows[2, 1:3]
+    days = [
+        {"stock0[a]": stock_a, "stock0[b]": stock_b, "rain": 1.0},
+        {"stock0['a']": stock_a, "stock0[ b ]": stock_b, "rain": 1.0},
+        {("stock0", "a"): stock_a, ("stock0", "b"): stock_b, "rain": 1.0},
+    ]
+    for day in days:
+        assert policy.decide(day)["y"] == pytest.approx(decisions[0]["y"].iloc[2])
+    twice = {**days[1], "stock0[ a ]": 1.0}
+    for contexts in (twice, pd.DataFrame([twice])):
+        with pytest.raises(csg.DataError, match="all mean 'stock0.a.'") as error:
+            policy.decide(contexts)
+        assert str(error.value).startswith("The context does not fit the history:")
 
 
 def test_a_history_is_read_by_meaning():

@@ -70,8 +70,16 @@ def test_rare_and_new_values_are_other(caplog):
     found, numbers = encoded({"a": ["x"] * 5 + ["y"] * 5 + ["odd"]})
     assert found.names == ("a = x", "a = y", "a = other")
     assert numbers.iloc[-1].tolist() == [0, 0, 1]
-    assert found.encode_row({"a": "new"}) == {"a = x": 0, "a = y": 0, "a = other": 1}
-    assert not caplog.records
+    other = {"a = x": 0, "a = y": 0, "a = other": 1}
+    assert found.encode_row({"a": "odd"}) == other
+    assert not caplog.records  # a rare value is not new
+    again = Preprocessing.restore(json.loads(json.dumps(found.summary())))
+    for one in (found, again):
+        caplog.clear()
+        assert one.encode_row({"a": "new"}) == other
+        (record,) = caplog.records
+        assert "'a' has values that the history does not have" in record.getMessage()
+        assert record.getMessage().endswith("'new'")
 
 
 def test_a_new_value_is_reported_if_the_history_has_no_other(caplog):
@@ -82,13 +90,16 @@ def test_a_new_value_is_reported_if_the_history_has_no_other(caplog):
     assert "'new'" in caplog.text
 
 
-def test_many_values_are_hashed_the_same_way_each_time():
+def test_many_values_are_hashed_the_same_way_each_time(caplog):
     values = [f"shop {i}" for i in range(200) for _ in range(3)]
     found, numbers = encoded({"a": values})
     assert len(found.names) == 16 and (numbers.sum(axis=1) == 1).all()
     assert (numbers.sum(axis=0) > 0).all()
     again = Preprocessing.restore(json.loads(json.dumps(found.summary())))
     assert again.encode_row({"a": "shop 7"}) == dict(numbers.iloc[21])
+    assert not caplog.records
+    assert not any(again.encode_row({"a": "shop 999"}).values())
+    assert "does not have, treated as 'other': 'shop 999'" in caplog.text
 
 
 def test_missing_text_is_a_value_of_its_own():

@@ -180,3 +180,49 @@ def test_bases_of_one_block_do_not_answer_for_the_whole():
     expected = 1 + first + 4 * missing[:, 1] + 2 * missing[:, 2]
     assert one_by_one == pytest.approx(expected)
     assert together == pytest.approx(expected)
+
+
+def test_a_known_basis_answers_the_cases_that_it_was_found_in():
+    # Demands of zero put basic variables at their bounds, which rounding may make miss them.
+    draw = np.random.default_rng(0)
+    decisions = np.hstack(
+        [draw.uniform(0, 1500, (40, 4)), draw.uniform(0, 500, (40, 4))]
+    )
+    decisions = np.repeat(decisions, 216, axis=0)
+    outcomes = np.tile(cep1.higle_sen_scenarios(), (40, 1))
+    oracle = csg.Oracle(cep1.build())
+    costs = oracle.cost(decisions, outcomes)
+    solves = oracle.stats.solves
+    assert oracle.cost(decisions, outcomes) == pytest.approx(costs, rel=1e-12)
+    assert oracle.stats.solves == solves
+
+
+def test_bases_are_tried_where_bounds_of_recourse_variables_are_uncertain():
+    m = pyo.ConcreteModel("capped")
+    m.demand = pyo.Param(mutable=True, initialize=3.0)
+    m.cap = pyo.Param(mutable=True, initialize=1.0)
+    m.y, m.z = pyo.Var(bounds=(0, 9)), pyo.Var(bounds=(0, 1 / m.cap))
+    m.s = pyo.Var(within=pyo.NonNegativeReals)
+    m.served = pyo.Constraint(expr=m.y + m.z + m.s >= m.demand)
+    m.cost = pyo.Objective(expr=m.y + 2 * m.z + 5 * m.s)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=[m.demand, m.cap])
+    demand = np.linspace(0, 6, 50)
+    cap = np.tile([1.0, 0.5, 0.25, 0.125, 1.0], 10)
+    short = np.maximum(demand - 1, 0)
+    bought = np.minimum(short, 1 / cap)
+    costs = csg.Oracle(m).cost([1.0], np.column_stack([demand, cap]))
+    assert costs == pytest.approx(1 + 2 * bought + 5 * (short - bought))
+
+
+def test_known_bases_do_not_answer_where_bounds_cross():
+    m = pyo.ConcreteModel("crossed")
+    m.most = pyo.Param(mutable=True, initialize=1.0)
+    m.y, m.z = pyo.Var(bounds=(0, 9)), pyo.Var(bounds=(1, m.most))
+    m.s = pyo.Var(within=pyo.NonNegativeReals)
+    m.served = pyo.Constraint(expr=m.y + m.z + m.s >= 5)
+    m.cost = pyo.Objective(expr=m.y + 3 * m.z + 2 * m.s)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.most)
+    most = np.tile([3.0, 2.0, 0.5, 4.0], 10)[:, None]
+    costs = csg.Oracle(m).cost([1.0], most, on_error="record")
+    expected = np.tile([10, 10, np.nan, 10], 10)
+    assert costs == pytest.approx(expected, nan_ok=True)

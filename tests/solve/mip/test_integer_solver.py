@@ -1,5 +1,6 @@
 """Integer programs are solved exactly by every method."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,7 +16,7 @@ from pyomo_csg.solve.lp.face_search import SearchLayout
 from pyomo_csg.solve.mip import integer_solver
 from pyomo_csg.solve.mip.first_stage_tree import FirstStageTree
 from pyomo_csg.solve.mip.fixed_integers import CostLimit, ScenarioRecourse
-from pyomo_csg.solve.mip.integer_solver import IntegerSolver
+from pyomo_csg.solve.mip.integer_solver import IntegerSolver, TreeAttempts
 from pyomo_csg.solve.mip.mip_program import MipProgram, cost_size
 from pyomo_csg.solve.mip.rounding import Rounder
 from pyomo_csg.solve.mip.tie_search import CutLayout, check_cut
@@ -511,3 +512,46 @@ def _staffing():
 
 def _staffing_cost(staff, demands):
     return staff + 3 * np.maximum(0, demands[:, 0] - staff)
+
+
+def test_a_tree_that_takes_more_than_highs_is_left_out_for_a_while():
+    attempts = TreeAttempts()
+    attempts.note_tree(900, finished=True)  # nothing to compare with
+    assert attempts.is_due()
+    attempts.note_plain(300)
+    attempts.note_plain(500)
+    attempts.note_tree(390, finished=True)
+    assert attempts.is_due()
+    attempts.note_tree(410, finished=True)
+    assert [attempts.is_due() for _ in range(2)] == [False, True]
+    attempts.note_tree(10, finished=False)
+    assert [attempts.is_due() for _ in range(3)] == [False, False, True]
+
+
+def test_values_do_not_depend_on_which_cases_the_tree_is_left_out_of():
+    model, scenarios = sslp.build(3, 6), sslp.scenarios(12, 6).reshape(6, 2, 6)
+    alone = [Solver(model, 2).solve(one) for one in scenarios]
+    solver = Solver(model, 2)
+    solver.solver._attempts.note_plain(1)  # so that each tree took too much
+    found = [solver.solve(one) for one in scenarios]
+    assert found == pytest.approx(alone, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "unit, least, most", [(1.0, 1, 1), (1e-9, 1e-3, 1e8), (1e12, 1e-12, 1e-3)]
+)
+def test_highs_gets_the_models_costs_unless_its_tolerances_need_others(
+    unit, least, most
+):
+    compiled = compile_model(csg.TwoStageModel(sslp.build(3, 6)))
+    layout = Layout(compiled, 2)
+    blocks = evaluate(compiled, sslp.scenarios(2, 6))
+    arrays = layout.arrays(blocks, np.full(2, 0.5))
+    value = MipProgram(layout, SolveContext()).minimize(arrays) @ arrays.cost
+    arrays = replace(arrays, cost=unit * arrays.cost)
+    program = MipProgram(layout, SolveContext())
+    assert program.minimize(arrays) @ arrays.cost == pytest.approx(unit * value)
+    given = np.array(program.highs.getLp().col_cost_)
+    some = arrays.cost != 0
+    ratios = given[some] / arrays.cost[some]
+    assert least <= ratios.min() <= ratios.max() <= most
