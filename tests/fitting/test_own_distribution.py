@@ -258,23 +258,25 @@ def test_what_it_returns_is_checked(observed, value, said):
         fit(observed, shop(), distribution=Returns(value))
 
 
-def test_whole_numbers_are_asked_for_where_the_domain_has_only_these(observed):
+def test_what_a_param_refuses_by_validate_is_found_on_the_history(observed):
     model = shop()
     model.del_component(model.demanded)
-    model.whole = pyo.Param(initialize=10, mutable=True, within=pyo.NonNegativeIntegers)
+    model.whole = pyo.Param(
+        initialize=10, mutable=True, within=pyo.Reals, validate=lambda m, v: v < 31
+    )
     model.demanded = pyo.Constraint(expr=model.sold <= model.whole)
     csg.annotate(
         model, first_stage_variables=[model.order], uncertain_params=[model.whole]
     )
     contexts, demands = observed
-    history = contexts, demands.round()
-    for value, works in ((20.0, True), (20.5, False)):
+    history = contexts, demands
+    for value, works in ((20.0, True), (32.5, False)):
         mine = Returns(np.full((4, 1), value))
         if works:
             policy = fit(history, model, scenarios="all", distribution=mine)
             assert policy.decide([0.5]).vector == pytest.approx([20])
         else:
-            with pytest.raises(csg.DataError, match="context 0: .*20.5"):
+            with pytest.raises(csg.DataError, match="context 0: .*32.5"):
                 fit(history, model, scenarios="all", distribution=mine)
 
 
