@@ -204,6 +204,7 @@ def fit(
     own = note_of_costs = None
     if distribution is not None:
         own = UserDistribution.bind(distribution, oracle.two_stage)
+        own.check_domains(history.contexts, oracle.two_stage)
         note_of_costs = distribution_note(
             own.remember(history.contexts), history.outcomes
         )

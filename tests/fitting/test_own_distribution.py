@@ -258,6 +258,38 @@ def test_what_it_returns_is_checked(observed, value, said):
         fit(observed, shop(), distribution=Returns(value))
 
 
+def test_what_a_param_refuses_by_validate_is_found_on_the_history(observed):
+    model = shop()
+    model.del_component(model.demanded)
+    model.whole = pyo.Param(
+        initialize=10, mutable=True, within=pyo.Reals, validate=lambda m, v: v < 31
+    )
+    model.demanded = pyo.Constraint(expr=model.sold <= model.whole)
+    csg.annotate(
+        model, first_stage_variables=[model.order], uncertain_params=[model.whole]
+    )
+    contexts, demands = observed
+    history = contexts, demands
+    for value, works in ((20.0, True), (32.5, False)):
+        mine = Returns(np.full((4, 1), value))
+        if works:
+            policy = fit(history, model, scenarios="all", distribution=mine)
+            assert policy.decide([0.5]).vector == pytest.approx([20])
+        else:
+            with pytest.raises(csg.DataError, match="context 0: .*32.5"):
+                fit(history, model, scenarios="all", distribution=mine)
+
+
+def test_a_policy_samples_contexts_that_the_fit_has_not_seen(observed):
+    """The fit's copy of the model is gone by then."""
+    import gc
+
+    policy = fit(observed, shop(), scenarios="all", distribution=Uniform())
+    gc.collect()
+    csg.evaluate({"all": policy}, observed, progress=False)
+    assert policy.decide([0.123]).vector == pytest.approx([quantile(0.123)], abs=0.21)
+
+
 def test_it_is_checked_when_deciding_too(observed):
     mine = Returns(np.full((4, 1), 20.0))
     policy = fit(observed, shop(), scenarios="all", distribution=mine)

@@ -12,7 +12,7 @@ from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.distributions.stored_arrays import Arrays, StoredArrays, damage
 from pyomo_csg.stages import TwoStageModel
-from pyomo_csg.stages.inputs import find_invalid, float_array
+from pyomo_csg.stages.inputs import float_array, scenario_array, valid_interval
 
 USERS = "distribution"  # its name in tables
 _KIND = "user"
@@ -40,13 +40,16 @@ class Samples(Protocol):
 class UserDistribution:
     """Samples of the user's object, checked; contexts of a history are sampled once.
 
-    ``params`` are the model's uncertain Params, whose domains outcomes must be in.
-    Without a source, it was read from a file, and :meth:`bind` gives it one.
+    ``domains`` are the names of the uncertain Params and of their domains, and ``sides``
+    (2, p) the open intervals of their values, NaN where only the oracle knows them. They
+    hold no part of the model, which may be gone. Without a source, it was read from a
+    file, and :meth:`bind` gives it one.
     """
 
     source: Samples | None
-    params: list[Any] = field(repr=False)
     columns: int
+    domains: list[tuple[str, str]] = field(repr=False)
+    sides: np.ndarray = field(repr=False)
     _known: dict[bytes, np.ndarray] = field(default_factory=dict, repr=False)
 
     name = USERS
@@ -56,7 +59,13 @@ class UserDistribution:
     def bind(cls, source: Samples, two_stage: TwoStageModel) -> UserDistribution:
         """Return the distribution of an object for a model."""
         params = two_stage.uncertain_params
-        return cls(source, params, len(params))
+        parents = [param.parent_component() for param in params]
+        domains = [
+            (param.name, parent.domain.name)
+            for param, parent in zip(params, parents, strict=True)
+        ]
+        sides = np.array([valid_interval(parent) for parent in parents]).T
+        return cls(source, len(params), domains, sides)
 
     @property
     def column_count(self) -> int:
@@ -78,6 +87,18 @@ class UserDistribution:
                 found = self._known[x.tobytes()] = self._sample(x, row)
             drawn[row] = found[_spread(len(found), count)]
         return drawn
+
+    def check_domains(self, contexts: np.ndarray, two_stage: TwoStageModel) -> None:
+        """Raise a DataError if a sample is not in the domains, which need not be intervals."""
+        if not np.isnan(self.sides).any():
+            return  # every sample is checked
+        self.remember(contexts)
+        for row, x in enumerate(contexts):
+            try:
+                scenario_array(two_stage, self._known[x.tobytes()])
+            except DataError as error:
+                found = [f"context {row}: {problem}" for problem in error.problems]
+                raise DataError(_SUBJECT, found) from error
 
     def outcomes(
         self, contexts: np.ndarray
@@ -127,16 +148,20 @@ class UserDistribution:
             f"({_DRAWS}, {self.columns}), a row for each outcome and a column for"
         )
         if points.ndim != 2 or points.shape[1] != self.columns or not len(points):
-            names = ", ".join(param.name for param in self.params[:3])
+            names = ", ".join(name for name, _ in self.domains[:3])
             more = ", ..." if self.columns > 3 else ""
             problem = f"{where} gave shape {points.shape}; return {expected}"
             raise DataError(_SUBJECT, [f"{problem} each of {names}{more}"])
+        low, high = self.sides
+        wrong = ~np.isfinite(points) | (points <= low) | (points >= high)
         problems = []
-        for param, values in zip(self.params, points.T, strict=True):
-            for (place,), reason in find_invalid(param, values):
-                value = f"{where} gave {values[place]:g} in row {place}"
-                problems.append(f"{value} for '{param.name}'{reason}")
-                break
+        for column in np.flatnonzero(wrong.any(axis=0)).tolist():
+            place, (name, domain) = int(wrong[:, column].argmax()), self.domains[column]
+            value = points[place, column]
+            reason = f"outside its domain {domain}"
+            reason = reason if np.isfinite(value) else "which is not a finite number"
+            found = f"{where} gave {value:g} in row {place} for '{name}', {reason}"
+            problems.append(found)
         if problems:
             raise DataError(_SUBJECT, problems)
         return points
@@ -147,7 +172,7 @@ def restore_user_distribution(stored: StoredArrays) -> UserDistribution:
     columns, *more = stored.sizes("columns")
     if more:
         raise damage("a distribution has several numbers of columns")
-    return UserDistribution(None, [], columns)
+    return UserDistribution(None, columns, [], np.empty((2, 0)))
 
 
 class DrawnSampler:
