@@ -43,6 +43,15 @@ def test_the_readme_stays_on_one_screen():
     assert readme.count("](docs/") <= 11
 
 
+def test_the_figures_of_the_readme_are_on_the_field_page():
+    readme, page = (ROOT / "README.md").read_text(), (DOCS / "field.md").read_text()
+    rows = re.findall(r"^\| [a-z].*\d.*$", readme, re.MULTILINE)
+    figures = re.findall(r"\d[\d,]*\d\.?\d?(?=[ ,*])", " ".join(rows))
+
+    assert len(figures) == 9
+    assert [figure for figure in figures if figure not in page] == []
+
+
 def test_the_index_lists_each_page_once():
     named = [name for names in sections().values() for name in names]
     found = named + [path.stem for path in DOCS.glob("[br]e[ns]*.md")]
