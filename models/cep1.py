@@ -79,21 +79,29 @@ def higle_sen_scenarios():
     return np.array(list(product(range(0, 3001, 600), repeat=3)), dtype=float)
 
 
-def conditional(x, generator=0):
+def conditional(x, generator=0, scaling="pooled"):
     """Return the 216 possible demands (216, 3) in a context (4,), and their weights.
 
-    An untrained network gives six demands for each part, of mean 1500 and standard
-    deviation 1024.7 before negative demands become 0. The parts are independent.
+    An untrained network gives six demands for each part. The parts are independent. The
+    paper scales the outputs "such that the demands expectation and standard deviation are
+    1500 and 1024.7", which can be read in two ways:
+
+    - ``'pooled'``: all 18 outputs together have this mean and standard deviation. Parts
+      then differ: their means run from about 1,100 to 2,200.
+    - ``'part'``: the six outputs of each part have them.
+
+    Negative demands become 0 after that.
     """
-    support = random_network(4, 18, 1500.0, 1024.7, generator)(x).reshape(6, 3)
+    groups = {"pooled": 1, "part": 3}[scaling]
+    support = random_network(4, 18, 1500.0, 1024.7, generator, groups)(x).reshape(6, 3)
     return np.array(list(product(*support.T))), np.full(216, 1 / 216)
 
 
-def sample(n, seed, generator=0):
+def sample(n, seed, generator=0, scaling="pooled"):
     """Draw n pairs: contexts (n, 4) and demands (n, 3)."""
     return sample_pairs(
         n,
         seed,
         lambda rng, size: rng.standard_normal((size, 4)),
-        partial(conditional, generator=generator),
+        partial(conditional, generator=generator, scaling=scaling),
     )

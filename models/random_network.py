@@ -17,14 +17,20 @@ class RandomNetwork:
         Of the outputs over standard normal contexts.
     seed : int
     hidden : int, optional
+    groups : int, optional
+        Output i belongs to group i % groups. Each group by itself has this mean and sd; one
+        group pools all outputs.
     """
 
-    def __init__(self, inputs, outputs, mean, sd, seed, hidden=64):
+    def __init__(self, inputs, outputs, mean, sd, seed, hidden=64, groups=1):
         rng = np.random.default_rng(seed)
         self._layers = [_layer(rng, inputs, hidden), _layer(rng, hidden, outputs)]
         raw = self._raw(rng.standard_normal((_CALIBRATION, inputs)))
-        self._scale = sd / raw.std()
-        self._shift = mean - self._scale * raw.mean()
+        parts = [raw[:, group::groups] for group in range(groups)]
+        repeats = outputs // groups
+        self._scale = np.tile([sd / part.std() for part in parts], repeats)
+        centers = np.tile([part.mean() for part in parts], repeats)
+        self._shift = mean - self._scale * centers
 
     def __call__(self, x):
         """Return the outputs for contexts (..., inputs), none below zero."""
@@ -43,9 +49,9 @@ def _layer(rng, inputs, outputs):
 
 
 @lru_cache(maxsize=64)
-def random_network(inputs, outputs, mean, sd, seed):
+def random_network(inputs, outputs, mean, sd, seed, groups=1):
     """Return the network of a seed; cached."""
-    return RandomNetwork(inputs, outputs, mean, sd, seed)
+    return RandomNetwork(inputs, outputs, mean, sd, seed, groups=groups)
 
 
 def sample_pairs(n, seed, draw_contexts, conditional):

@@ -11,7 +11,10 @@ import numpy as np
 import pyomo_csg as csg
 
 EVALUATION_SEED = 1_000_000
+DEVELOPMENT = 0  # generators 0 to 9 are for development
+REPORT = 100  # reported figures are of generators from here on
 QUICKLY: dict[str, Any] = {
+    "first": DEVELOPMENT,
     "trials": 1,
     "contexts": 30,
     "config": {"starts": 2},
@@ -34,6 +37,8 @@ class Experiment:
         and their weights.
     pairs, contexts, trials : int
         n, n_eval and n_trials.
+    first : int
+        The number of the first trial.
     counts : tuple of int
         The numbers of scenarios K.
     penalties : tuple of float or str
@@ -46,6 +51,14 @@ class Experiment:
         Of HiGHS, for the full program on a context's conditional distribution.
     location_scale : callable, optional
         ``location_scale(trial)``: the true location and scale, if there are any.
+    doubled : tuple of int
+        The numbers of scenarios for which static and dynamic are also run with the kernel
+        -||a - b||, which doubles the MMD loss.
+    protocol : str
+        ``'paper'``: the paper's methods have the settings of a random search.
+        ``'defaults'``: they have those of the package.
+    searched : dict
+        What the random search has found.
     level : float, optional
         The quantile that is the best decision, if there is one.
     quickly : dict
@@ -66,6 +79,10 @@ class Experiment:
     options: dict[str, Any] = field(default_factory=dict)
     location_scale: Callable[[int], csg.LocationScale] | None = None
     level: float | None = None
+    doubled: tuple[int, ...] = ()
+    first: int = REPORT
+    protocol: str = "defaults"
+    searched: dict[str, Any] = field(default_factory=dict)
     quickly: dict[str, Any] = field(default_factory=dict)
 
     def quick(self) -> Experiment:
@@ -75,8 +92,18 @@ class Experiment:
     @property
     def made_with(self) -> dict[str, Any]:
         """What has to be the same for rows to stand in one table."""
-        settings = {"rounds": self.rounds, **self.config}
-        return {"contexts": self.contexts, "pairs": self.pairs, "config": settings}
+        return {
+            "contexts": self.contexts,
+            "pairs": self.pairs,
+            "config": {"rounds": self.rounds, **self.config},
+            "protocol": self.protocol,
+            "searched": self.searched,
+        }
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the trials: generators, and seeds of the fits."""
+        return range(self.first, self.first + self.trials)
 
     def history(self, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the pairs to learn from."""

@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import numpy as np
 from experiment import Experiment
 from matplotlib import pyplot as plt
-from methods import ONCE, QUICK, Fitting, Unit
+from methods import QUICK, Fitting, Unit
 from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import StandardScaler
 from store import Store
@@ -19,53 +19,55 @@ import pyomo_csg as csg
 from pyomo_csg.zoo import cvar_portfolio
 
 SHOWN = (*QUICK, "given")
-ACROSS = 3  # panels
 STEPS = 41
 
 
 def cdf(
     experiment: Experiment, store: Store, units: list[Unit], trials: range, path: Path
 ) -> None:
-    """Draw how gaps are distributed, a panel a K; of many lambdas the best median."""
+    """Draw how gaps are distributed: a column for each K, a row for each lambda."""
     counts = experiment.counts
-    across, down = min(ACROSS, len(counts)), -(-len(counts) // ACROSS)
-    size = (4.2 * across, 3.8 * down)
-    fig, panels = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
-    for axes in panels.flat[len(counts) :]:
-        axes.remove()
-    for axes, count in zip(panels.flat, counts, strict=False):
-        some = _shown(store, units, count, trials)
-        found = store.evaluation(some, trials)
-        if found is None:
-            continue
-        found.plot_cdf(ax=axes)
-        colors = {str(u): f"C{SHOWN.index(u.method)}" for u in some}
-        for line in axes.get_lines():
-            line.set_color(colors[line.get_label()])
-        axes.set(title=f"K = {count}", xlabel="log10 of the gap")
-        axes.legend(fontsize="small")
+    penalties = [p for p in experiment.penalties if any(u.penalty == p for u in units)]
+    down = penalties or [None]
+    size = (4.0 * len(counts), 3.2 * len(down))
+    fig, panels = plt.subplots(
+        len(down), len(counts), figsize=size, sharey=True, squeeze=False
+    )
+    for row, penalty in zip(panels, down, strict=True):
+        for axes, count in zip(row, counts, strict=True):
+            some = _shown(units, count, penalty)
+            found = store.evaluation(some, trials)
+            if found is None:
+                continue
+            found.plot_cdf(ax=axes)
+            colors = {str(u): f"C{SHOWN.index(u.method)}" for u in some}
+            for line in axes.get_lines():
+                line.set_color(colors[line.get_label()])
+            title = "" if penalty is None else f", lambda = {penalty}"
+            axes.set(title=f"K = {count}{title}", xlabel="log10 of the gap")
+            axes.legend(fontsize="x-small")
     fig.suptitle(f"{experiment.name}: fraction of contexts with at most this gap")
     fig.tight_layout()
-    fig.savefig(path, dpi=120)
+    fig.savefig(path, dpi=80)
     plt.close(fig)
 
 
-def _shown(store: Store, units: list[Unit], count: int, trials: range) -> list[Unit]:
-    """Return a unit a method: that of the best median, where lambda varies."""
-    mine = [u for u in units if u.scenarios == count or u.method in ONCE]
-    best = []
-    for method in SHOWN:
-        some = [u for u in mine if u.method == method]
-        found = store.evaluation(some, trials)
-        if found is not None:
-            name = found.median().idxmin()
-            best += [u for u in some if str(u) == name]
-    return best
+def _shown(units: list[Unit], count: int, penalty: float | str | None) -> list[Unit]:
+    """Return what a panel shows: each method with this K and this lambda, if it has them."""
+    return [
+        unit
+        for unit in units
+        if unit.method in SHOWN
+        and unit.scenarios in (None, count)
+        and unit.penalty in (None, penalty)
+        and not unit.is_doubled
+    ]
 
 
 def newsvendor_scenarios(experiment: Experiment, path: Path, workers: int) -> None:
     """Draw the single scenario of each method over the distributions of six contexts."""
-    fitting = Fitting(experiment, trial=0, workers=workers)
+    trial = experiment.first
+    fitting = Fitting(experiment, trial, workers=workers)
     policies = {
         str(unit): fitting.policy(unit)[0]
         for unit in (
@@ -76,8 +78,10 @@ def newsvendor_scenarios(experiment: Experiment, path: Path, workers: int) -> No
         )
     }
     fig, panels = plt.subplots(2, 3, figsize=(12, 6), layout="constrained")
-    for axes, x in zip(panels.flat, experiment.evaluation_contexts(0)[:6], strict=True):
-        demands, weights = experiment.conditional(x, generator=0)
+    for axes, x in zip(
+        panels.flat, experiment.evaluation_contexts(trial)[:6], strict=True
+    ):
+        demands, weights = experiment.conditional(x, generator=trial)
         axes.hist(demands[:, 0], bins=25, color="0.85")
         best = np.quantile(demands, experiment.level, method="inverted_cdf")
         axes.axvline(best, color="black", label="best order y*")

@@ -13,7 +13,8 @@ from experiment import Experiment
 import pyomo_csg as csg
 from pyomo_csg import baselines
 
-OURS = ("mmd", "static", "dynamic", "auto", "given")
+PAPERS = ("mmd", "static", "dynamic")
+OURS = (*PAPERS, "auto", "given")
 ONCE = {
     "EV": "the true conditional mean",
     "EV predicted": "the mean as a forest predicts it",
@@ -49,6 +50,7 @@ class Unit:
     method: str
     scenarios: int | None = None
     penalty: float | str | None = None
+    is_doubled: bool = False  # the kernel is -||a - b||, not half of it
 
     def __str__(self) -> str:
         count = "" if self.scenarios is None else f" K={self.scenarios}"
@@ -57,7 +59,26 @@ class Unit:
     @property
     def label(self) -> str:
         """The method and its lambda, which many K share."""
-        return f"{self.method} {self.penalty_text}".strip()
+        return " ".join(filter(None, (self.method, self.penalty_text, self.kernel)))
+
+    @property
+    def kernel(self) -> str:
+        """``'doubled'`` if the kernel is not the package's; else empty."""
+        return "doubled" if self.is_doubled else ""
+
+    @property
+    def regularization(self) -> float | str:
+        """What has the effect of lambda with the package's kernel, which is halved.
+
+        A lambda relative to the MMD loss is doubled twice.
+        """
+        if self.penalty is None:
+            return "auto"
+        if not self.is_doubled:
+            return self.penalty
+        if isinstance(self.penalty, str):
+            return f"{4 * float(self.penalty.removesuffix('x')):g}x"
+        return 2 * self.penalty
 
     @property
     def penalty_text(self) -> str:
@@ -80,6 +101,8 @@ def units(experiment: Experiment, methods: tuple[str, ...]) -> Iterator[Unit]:
                     continue
                 for penalty in experiment.penalties:
                     yield Unit(method, count, penalty)
+                    if count in experiment.doubled:
+                        yield Unit(method, count, penalty, is_doubled=True)
 
 
 def _serves(method: str, experiment: Experiment) -> bool:
@@ -135,15 +158,23 @@ class Fitting:
             self._history,
             scenarios=unit.scenarios,
             method="auto" if given else unit.method,
-            regularization="auto" if unit.penalty is None else unit.penalty,
+            regularization=unit.regularization,
             network=network,
-            config=self._experiment.made_with["config"],
+            config=self._settings(unit),
+            seed=self._trial,
             workers=self._workers,
             checkpoint=checkpoint,
             progress=False,
             seconds=None,
             callback=clock,
         )
+
+    def _settings(self, unit: Unit) -> dict[str, Any]:
+        made_with = self._experiment.made_with
+        if unit.method not in PAPERS:
+            return made_with["config"]
+        # Raw units, so that a large lambda leaves what 'mmd' minimizes.
+        return {**made_with["config"], **made_with["searched"], "units": "raw"}
 
     def _baselines(self) -> dict[str, Callable[[int | None], Any]]:
         of, level = self._baseline, self._experiment.level

@@ -24,6 +24,7 @@ from archive import pack, unpack
 from experiment import Experiment
 from methods import METHODS, QUICK, Fitting, Unit, units
 from page import report
+from search import DRAWS, searched_settings
 from store import Store
 from tqdm import tqdm
 
@@ -31,7 +32,16 @@ import pyomo_csg as csg
 
 logger = logging.getLogger("paper")
 
-PROBLEMS = ("newsvendor", "cep1", "cvar", "mnv")
+QUICK_DRAWS = 3
+
+PROBLEMS = {
+    "newsvendor": ("newsvendor", "EXPERIMENT"),
+    "newsvendor-signal": ("newsvendor", "SIGNAL"),
+    "cep1": ("cep1", "EXPERIMENT"),
+    "cep1-part": ("cep1", "BY_PART"),
+    "cvar": ("cvar", "EXPERIMENT"),
+    "mnv": ("mnv", "EXPERIMENT"),
+}
 
 
 def run(experiment: Experiment, methods, store: Store, workers: int) -> None:
@@ -39,7 +49,7 @@ def run(experiment: Experiment, methods, store: Store, workers: int) -> None:
     rows = list(units(experiment, methods))
     todo = [
         (trial, unit)
-        for trial in range(experiment.trials)
+        for trial in experiment.numbers
         for unit in rows
         if not store.has(unit, trial)
     ]
@@ -83,14 +93,18 @@ def fit_and_evaluate(
         trial=trial,
         progress=False,
     )
-    store.keep(unit, trial, evaluation, seconds)
+    summary = getattr(getattr(policy, "learned", None), "summary", {})
+    store.keep(unit, trial, evaluation, seconds, summary.get("loss_net_errors"))
 
 
 def chosen(arguments, name: str) -> Experiment:
     """Return an experiment as the command line wants it."""
-    experiment = importlib.import_module(name).EXPERIMENT
+    module, attribute = PROBLEMS[name]
+    experiment = getattr(importlib.import_module(module), attribute)
     experiment = experiment.quick() if arguments.quick else experiment
     asked = {
+        "protocol": arguments.protocol,
+        "first": arguments.first,
         "trials": arguments.trials,
         "contexts": arguments.contexts,
         "counts": tuple(arguments.scenarios or ()) or None,
@@ -110,7 +124,17 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("problem", choices=(*PROBLEMS, "all"))
     found.add_argument("--quick", action="store_true", help="less of everything")
+    found.add_argument(
+        "--protocol",
+        choices=("defaults", "paper"),
+        help="'paper': settings by a random search on a development history",
+    )
     found.add_argument("--trials", type=int)
+    found.add_argument(
+        "--first",
+        type=int,
+        help="number of the first trial; 0 to 9 are for development",
+    )
     found.add_argument("--contexts", type=int, help="to decide for in a trial")
     found.add_argument("--scenarios", type=int, nargs="+", help="numbers K")
     found.add_argument("--penalties", nargs="+", help="lambdas, such as 10 or 0.1x")
@@ -139,14 +163,22 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING)
     methods = tuple(arguments.methods or (QUICK if arguments.quick else METHODS))
     out = arguments.out or arguments.results
-    for name in PROBLEMS if arguments.problem == "all" else (arguments.problem,):
+    for name in [*PROBLEMS] if arguments.problem == "all" else (arguments.problem,):
         experiment = chosen(arguments, name)
         kind, ending = ("quick", "_quick") if arguments.quick else ("full", "")
+        if experiment.protocol == "paper":
+            settings = out / f"{name}{ending}_settings.json"
+            draws = QUICK_DRAWS if arguments.quick else DRAWS
+            found = searched_settings(experiment, settings, draws)
+            experiment = replace(experiment, searched=found)
+            kind, ending = f"{kind}-paper", f"{ending}_paper"
         store = Store(arguments.results / kind / name, experiment)
         kept = out / f"{name}{ending}.zip"
         if count := unpack(kept, store):
             print(f"{name}: {count} results are taken from {kept}")
-        if arguments.run:
+        if not arguments.run:
+            store.show_stored_code()
+        else:
             run(experiment, methods, store, arguments.workers)
         print(report(experiment, methods, store, out, name + ending))
         pack(store, kept)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from experiment import Experiment
 from methods import Unit
+from provenance import code_version
 
 import pyomo_csg as csg
 from pyomo_csg.storage import write_atomically
@@ -29,8 +30,21 @@ class Store:
     """
 
     def __init__(self, folder: Path, experiment: Experiment):
-        self.folder, self._made_with = folder, experiment.made_with
+        self.folder, self._version = folder, code_version()
+        self._made_with = experiment.made_with | {"code": self._version["code"]}
         folder.mkdir(parents=True, exist_ok=True)
+
+    def show_stored_code(self) -> None:
+        """Take the rows of the code that most rows are of, to show them."""
+        notes = [self.note(name) for name, _ in self.results()]
+        codes = Counter(note["made_with"]["code"] for note in notes)
+        if codes:
+            self._made_with["code"] = codes.most_common(1)[0][0]
+
+    def commits(self, units: list[Unit], trials: range) -> list[str]:
+        """Return the commits of the rows that are there."""
+        notes = (self._fitting_note(unit, trial) for unit in units for trial in trials)
+        return sorted({note["commit"] for note in notes if note})
 
     def has(self, unit: Unit, trial: int) -> bool:
         """Whether a row is there for a trial."""
@@ -43,11 +57,12 @@ class Store:
         trial: int,
         evaluation: csg.Evaluation,
         seconds: dict[str, float],
+        loss_net: dict[str, float] | None = None,
     ) -> None:
         """Write a row of a trial; the file that says it is there comes last."""
         self._path(unit, trial, "json").unlink(missing_ok=True)
         evaluation.to_csv(self._path(unit, trial, "csv"))
-        self._write(unit, trial, seconds=seconds)
+        self._write(unit, trial, seconds=seconds, loss_net=loss_net)
         self._drop(unit, trial)
 
     def keep_failure(self, unit: Unit, trial: int, reason: str) -> None:
@@ -102,6 +117,11 @@ class Store:
         notes = (self._fitting_note(unit, trial) for trial in trials)
         return [note["seconds"] for note in notes if note and "seconds" in note]
 
+    def loss_nets(self, unit: Unit, trials: range) -> list[dict[str, float]]:
+        """Return how well the Loss-Nets of a row predict, a trial an entry."""
+        notes = (self._fitting_note(unit, trial) for trial in trials)
+        return [note["loss_net"] for note in notes if note and note.get("loss_net")]
+
     def failures(self, unit: Unit, trials: range) -> dict[int, str]:
         """Return why a row is not there, by trial, where its fit failed."""
         notes = {trial: self._fitting_note(unit, trial) for trial in trials}
@@ -126,18 +146,18 @@ class Store:
         if not path.exists():
             return None
         note = json.loads(path.read_text())
-        if "made_with" not in note:  # seconds alone were kept once
-            contexts = pd.read_csv(path.with_suffix(".csv"))["case"].nunique()
-            note = {
-                "seconds": note,
-                "made_with": self._made_with | {"contexts": contexts},
-            }
         fits = self._made_with.items() <= note["made_with"].items()
         return note if fits else None
 
     def _write(self, unit: Unit, trial: int, **found: Any) -> None:
         made_with = {**self._made_with, "pyomo_csg": csg.__version__}
-        content = json.dumps({**found, "made_with": made_with}, indent=1)
+        note = {
+            **found,
+            "commit": self._version["commit"],
+            "seed": trial,
+            "made_with": made_with,
+        }
+        content = json.dumps(note, indent=1)
         write_atomically(self._path(unit, trial, "json"), content.encode())
 
     def _drop(self, unit: Unit, trial: int) -> None:

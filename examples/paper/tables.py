@@ -1,4 +1,4 @@
-"""Gaps and wins by K, ours and in brackets the paper's."""
+"""Lowest costs by K, ours and in brackets the paper's, and the errors of Loss-Nets."""
 
 from __future__ import annotations
 
@@ -11,24 +11,6 @@ from methods import Unit
 from store import Store
 
 FAILED = "failed"
-
-
-def medians(
-    experiment: Experiment, store: Store, units: list[Unit], trials: range
-) -> pd.DataFrame:
-    """Return median gaps in per cent."""
-    found = store.evaluation(units, trials)
-    ours = {} if found is None else (100 * found.median()).to_dict()
-    rows: dict[str, dict[str, str]] = {}
-    for count in experiment.counts:
-        for unit in _with(units, count):
-            name = str(unit)
-            paper = reported.percent(experiment.name, unit, count, "median_gap")
-            cell = beside(ours.get(name, np.nan), paper)
-            if name not in ours and store.failures(unit, trials):
-                cell = cell.replace("-", FAILED, 1)
-            rows.setdefault(unit.label, {})[f"K={count}"] = cell
-    return pd.DataFrame(rows).T.fillna("")
 
 
 def wins_in_paper(
@@ -49,7 +31,9 @@ def wins_in_paper(
         cells = {
             u.label: beside(
                 ours.get(str(u), np.nan),
-                reported.percent(experiment.name, u, count, "wins"),
+                reported.percent(
+                    experiment.name, u.method, u.penalty_text, count, "wins"
+                ),
             )
             for u in some
         }
@@ -57,22 +41,38 @@ def wins_in_paper(
     return _aligned(columns)
 
 
-def wins(
+def loss_nets(
     experiment: Experiment, store: Store, units: list[Unit], trials: range
 ) -> pd.DataFrame:
-    """Return how often a row has least cost among all that were run, in per cent.
+    """Return what section 5.5 of the paper explains results with, medians over trials.
 
-    A column's head says among how many rows.
+    Errors are mean absolute errors, relative to the mean optimum, as gaps are.
     """
-    columns = []
-    for count in experiment.counts:
-        some = _with(units, count)
-        ours, contexts = _shares(store, some, count, trials)
-        if ours:
-            cells = {u.label: shown(ours[str(u)]) for u in some if str(u) in ours}
-            head = _head(count, f"{len(ours)}", contexts)
-            columns.append(pd.Series(cells, name=head))
-    return _aligned(columns)
+    expected, rows = [u for u in units if u.method == "EV"], []
+    for unit in units:
+        known = store.loss_nets(unit, trials)
+        mine = [t for t in trials if store.has(unit, t)]
+        found = store.evaluation([unit, *expected], mine) if known else None
+        if found is None:
+            continue
+        gaps, size = 100 * found.mean(), found.reference["value"].abs().mean()
+        home, here, shift = (
+            [one[name] for one in known] for name in ("error", "error_here", "shift")
+        )
+        rows.append(
+            {
+                "method": unit.label,
+                "K": str(unit.scenarios),
+                "error at home, %": shown(100 * np.median(home) / size),
+                "error on the policy's scenarios, %": shown(
+                    100 * np.median(here) / size
+                ),
+                "shift, sd": shown(np.median(shift)),
+                "VSS, %": shown(gaps.get("EV", np.nan)),
+                "mean gap, %": shown(gaps[str(unit)]),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def _with(units: list[Unit], count: int) -> list[Unit]:

@@ -17,9 +17,9 @@ from torch import nn
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.distances import KERNELS, METRICS
 from pyomo_csg.learn.distributions.features import standard_spread
+from pyomo_csg.learn.distributions.user_distribution import Samples
 from pyomo_csg.learn.methods.plugins import read_method
 from pyomo_csg.learn.methods.specifications import (
-    MMD,
     Auto,
     BuiltIn,
     Dynamic,
@@ -33,12 +33,14 @@ from pyomo_csg.learn.tables.preprocessing import is_transformer
 from pyomo_csg.validation import Problems, is_number, is_one_of, is_whole
 
 _SETTINGS = "The settings do not fit"
+COMPLETE = "complete"  # an encoder of the width of the paper's Proposition 2
 _CANNOT_FIT = "Cannot fit"
 _NETWORKS = ("mlp", "lstm", "linear", "constant", "location-scale")
 _MAX_UNITS = 2**16
 _MAX_POINTS = 300  # for the bandwidth, which compares all pairs of points
 _LAGS, _LEAST_PER_LAG = (1, 7), 4  # rows
 _CLEARLY_CORRELATED = 5.0  # standard errors; about one in a million independent columns
+_OBJECTS = ("kernel", "distance", "loss_net")
 _CHOICES = {
     "weights": ("equal", "learned"),
     "device": ("cpu", "cuda", "auto"),
@@ -60,6 +62,10 @@ class FitConfig:
     kernel : str or callable
         ``'energy'``, ``'gaussian'``, ``'laplacian'``, or a function of torch tensors
         (..., m, p) and (..., n, p) to (..., m, n).
+    distance : callable, optional
+        In place of the MMD loss: a function of weights (B, K), scenarios (B, K, p), weights
+        (B, M) and outcomes (B, M, p) to distances (B,), in torch, as geomloss has them. M
+        is 1 for observed outcomes.
     bandwidth : float, optional
         Bandwidth of ``'gaussian'`` and ``'laplacian'``, in the units that the kernel
         sees. Default: the median distance between the history's outcomes.
@@ -80,7 +86,15 @@ class FitConfig:
     mmd_rate, task_rate, loss_rate, decay : float
         Learning rates and the weight decay of AdamW.
     encoder, head : tuple of int
-        Units of the layers of the Loss-Net's encoder and of its head.
+        Units of the layers of the Loss-Net's encoder and of its head. The encoder
+        ``'complete'`` has a layer of 64 and one of C(K + p, p) - 1 units, the width at which
+        the paper's Proposition 2 represents every continuous loss.
+    loss_net : Module, optional
+        In place of the Loss-Net: from standardized scenarios (B, K, p), weights (B, K) and
+        standardized outcomes (B, p) to standardized losses (B,).
+    label_scenarios : int, optional
+        Labels of ``'static'`` and ``'dynamic'`` are the losses of this many of the K
+        scenarios, drawn at random for each row. They take less time. Default: all.
     rounds, buffer : int
         Loss-Net updates of ``'dynamic'``, and how many rounds of labels it keeps.
     noise : float
@@ -111,6 +125,7 @@ class FitConfig:
     hidden: tuple[int, ...] = (64, 64)
     recurrent: tuple[int, ...] = (32, 64)
     kernel: str | Callable[..., Any] = "energy"
+    distance: Callable[..., Any] | None = None
     bandwidth: float | None = None
     units: str | None = None
     weights: str = "equal"
@@ -123,8 +138,10 @@ class FitConfig:
     task_rate: float = 2e-3
     loss_rate: float = 2e-3
     decay: float = 1e-3
-    encoder: tuple[int, ...] = (64, 32)
+    encoder: tuple[int, ...] | str = (64, 32)
     head: tuple[int, ...] = (64, 64, 64)
+    loss_net: nn.Module | None = None
+    label_scenarios: int | None = None
     rounds: int = 4
     buffer: int = 3
     noise: float = 0.3
@@ -153,8 +170,13 @@ class FitConfig:
                 f"bandwidth is {self.bandwidth!r:.80}, but only the kernels "
                 f"{sorted(METRICS)} have one; leave it out, or give one of those"
             )
+        if not (self.distance is None or callable(self.distance)):
+            problems.add(f"distance is {self.distance!r:.80}; give a function")
+        if not isinstance(self.loss_net, nn.Module | None):
+            kind = type(self.loss_net).__name__
+            problems.add(f"loss_net is a {kind}; give a torch.nn.Module")
         for field in fields(self):
-            if field.name != "kernel" and field.name not in _CHOICES:
+            if field.name not in _OBJECTS and field.name not in _CHOICES:
                 value = getattr(self, field.name)
                 is_valid, wanted = _check_number(field.name, value)
                 if not is_valid:
@@ -164,6 +186,8 @@ class FitConfig:
 
 def _check_number(name: str, value: Any) -> tuple[bool, str]:
     """Return whether a numeric setting is valid, and what a valid one is."""
+    if name == "encoder" and is_one_of(value, (COMPLETE,)):
+        return True, ""
     if name in ("hidden", "recurrent", "encoder", "head"):
         can_be_empty = name in ("hidden", "head")
         is_valid = (
@@ -179,9 +203,10 @@ def _check_number(name: str, value: Any) -> tuple[bool, str]:
         return is_valid, "a number above 0, or None"
     if name.endswith("_rate"):
         return is_number(value) and value > 0, "a number above 0"
-    if name == "folds":
-        is_valid = value is None or (is_whole(value) and value >= 2)
-        return is_valid, "a whole number from 2 up, or None"
+    if name in ("folds", "label_scenarios"):
+        least = 2 if name == "folds" else 1
+        is_valid = value is None or (is_whole(value) and value >= least)
+        return is_valid, f"a whole number from {least} up, or None"
     least = 0 if name in ("search", "rounds") else 1
     return is_whole(value) and value >= least, f"a whole number from {least} up"
 
@@ -219,6 +244,7 @@ def validate_fit_arguments(
     seconds: Any = None,
     plan: Any = None,
     preprocess: Any = "auto",
+    distribution: Any = None,
 ) -> FitConfig:
     """Return the settings, or raise one error that lists every bad argument."""
     problems = Problems(_CANNOT_FIT)
@@ -254,6 +280,7 @@ def validate_fit_arguments(
             f"network is a {type(network).__name__}; give a torch.nn.Module, a "
             f"csg.LocationScale, a csg.Linear, or one of {_NETWORKS}"
         )
+    problems.add(*_distribution_problems(distribution, network))
     if not (callback is None or callable(callback)):
         problems.add(
             f"callback is a {type(callback).__name__}; give a function of one dict"
@@ -266,7 +293,7 @@ def validate_fit_arguments(
         settings = read_config(config)
     except DataError as error:
         problems.add(*error.problems)
-    problems.add(*_kernel_problems(method, settings))
+    problems.add(*_object_problems(method, settings))
     if settings.device == "cuda" and not torch.cuda.is_available():
         problems.add(
             "device is 'cuda', but torch finds no CUDA here; leave it out, give 'auto', "
@@ -289,6 +316,23 @@ def _plan_problems(plan: Any, method: Any, scenarios: Any) -> list[str]:
     return []
 
 
+def _distribution_problems(distribution: Any, network: Any) -> list[str]:
+    if distribution is None:
+        return []
+    kind = type(distribution).__name__
+    if isinstance(distribution, type):
+        name = distribution.__name__
+        found = f"distribution is the class {name}; give an object of it, such as"
+        return [f"{found} {name}()"]
+    if not isinstance(distribution, Samples):
+        found = f"distribution is a {kind}, which has no method sample(x, n)"
+        return [f"{found}; give an object that returns outcomes (n, p) for a context"]
+    if isinstance(network, LocationScale) or is_one_of(network, ("location-scale",)):
+        found = f"network is {network!r:.80}, a conditional distribution, too"
+        return [f"{found}; give network or distribution"]
+    return []
+
+
 def _is_auto(method: Any) -> bool:
     """Whether a method is 'auto' with all its candidates."""
     if isinstance(method, Auto):
@@ -296,15 +340,23 @@ def _is_auto(method: Any) -> bool:
     return is_one_of(method, ("auto",))
 
 
-def _kernel_problems(method: Any, settings: FitConfig) -> list[str]:
-    if not isinstance(method, MMD) or method.kernel is None:
-        return []
-    if settings.kernel in (FitConfig.kernel, method.kernel):
-        return []
-    found = (
-        f"config has the kernel {settings.kernel!r:.80}, and method is {method!r:.80}"
-    )
-    return [f"{found}; give one of the two"]
+def _object_problems(method: Any, settings: FitConfig) -> list[str]:
+    """Return where a method and the settings have different kernels, distances or the like."""
+    return [
+        f"config has the {name} {ours!r:.80}, and method is {method!r:.80}; give one of "
+        "the two"
+        for name, theirs in _method_objects(method).items()
+        if (ours := getattr(settings, name)) is not getattr(FitConfig, name)
+        and ours != theirs
+    ]
+
+
+def _method_objects(method: Any) -> dict[str, Any]:
+    """Return the kernel, the distance and the Loss-Net of one of the package's methods."""
+    if not isinstance(method, BuiltIn):
+        return {}
+    found = {name: getattr(method, name, None) for name in _OBJECTS}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def check_scenario_count(scenarios: int | str, rows: int) -> None:
@@ -315,9 +367,8 @@ def check_scenario_count(scenarios: int | str, rows: int) -> None:
 
 
 def settings_for_method(config: FitConfig, method: BuiltIn | Method) -> FitConfig:
-    """Return settings with the kernel of a method, and with the units of its lambda."""
-    if isinstance(method, MMD) and method.kernel is not None:
-        config = replace(config, kernel=method.kernel)
+    """Return settings with the kernel and the like of a method, and the units of its lambda."""
+    config = replace(config, **_method_objects(method))
     has_number = isinstance(method_regularization(method), float)
     if isinstance(method, Static | Dynamic) and has_number:
         config = replace(config, units=config.units or "raw")

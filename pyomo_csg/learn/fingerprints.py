@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from pyomo_csg.learn.tables.history import History
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.storage import CONTENT_ERRORS
+
+_UNUSUAL = ("distance", "loss_net")  # settings that are left out where there are none
 
 
 def fit_identity(
@@ -38,8 +40,15 @@ def fit_identity(
         "history": history.fingerprint(),
         "network": _describe_network(network, history),
         "kernel": _fingerprint_kernel(settings, history),
+        **(
+            {}
+            if settings.loss_net is None
+            else {"loss_net": _describe_network(settings.loss_net, history)}
+        ),
         "settings": {
-            key: _json_value(value) for key, value in asdict(settings).items()
+            field.name: _json_value(getattr(settings, field.name))
+            for field in fields(settings)
+            if field.name not in _UNUSUAL or getattr(settings, field.name) is not None
         },
         "versions": dependency_versions(),
         **arguments,
@@ -103,5 +112,5 @@ def _digest(values: Tensor) -> str:
 
 def _json_value(value: Any) -> Any:
     if callable(value):
-        return getattr(value, "__qualname__", "function")
+        return getattr(value, "__qualname__", type(value).__qualname__)
     return list(value) if isinstance(value, tuple) else value

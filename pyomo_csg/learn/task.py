@@ -16,8 +16,18 @@ from torch import Tensor, nn
 from pyomo_csg.errors import CsgError
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig, complete_settings
-from pyomo_csg.learn.distributions.distances import mmd_loss, trainable_kernel
+from pyomo_csg.learn.distributions.distances import (
+    check_distance,
+    distance_losses,
+    mmd_to_points,
+    trainable_kernel,
+)
 from pyomo_csg.learn.distributions.features import evenly_spaced, standard_spread
+from pyomo_csg.learn.distributions.user_distribution import (
+    DrawnSampler,
+    UserDistribution,
+)
+from pyomo_csg.learn.loss_kinds import LossKind
 from pyomo_csg.learn.networks.domains import Omega, build_omega
 from pyomo_csg.learn.networks.task_nets import (
     OmegaHead,
@@ -37,6 +47,7 @@ _OPTIONS: dict[str, Any] = {
     "fresh": True,
 }
 _WARM_UP_SETS, _WARM_UP_OUTCOMES = 64, 256
+_MOST_TARGETS = 50  # draws that scenarios are compared with
 _SCALE_ROWS = 500  # on which the spread of costs is measured
 
 
@@ -70,6 +81,7 @@ class Task:
     ``contexts`` are standardized. ``head`` is the default head; location-scale networks
     have another one. The kernel divides outcomes by ``kernel_unit`` (p,). Programs take the
     known numbers of the ``rows`` (n,) in a call, or those of a typical row without ``rows``.
+    With the user's ``distribution``, labels, training and scores use its draws, ``targets``.
     """
 
     def __init__(
@@ -81,20 +93,29 @@ class Task:
         seed: int,
         log: TrainingLog,
         checkpoint: Checkpoint | None = None,
+        distribution: UserDistribution | None = None,
     ):
         self.oracle, self.history, self.scenarios = oracle, history, scenarios
         config = complete_settings(config, history)
         self.config, self.seed, self.log = config, seed, log
         self.checkpoint = checkpoint or Checkpoint(None, {})
+        self.distribution = distribution
+        # Outcomes (n, M, p): those observed, or draws of the user's distribution.
+        self.targets = history.outcomes[:, None]
+        if distribution is not None:
+            self.targets = distribution.remember(history.contexts)
         axes = tuple(range(history.contexts.ndim - 1))
         self.center = history.contexts.mean(axis=axes)
         self.spread = standard_spread(history.contexts)
         self.contexts = torch.as_tensor((history.contexts - self.center) / self.spread)
         self.outcomes = torch.as_tensor(history.outcomes)
-        self.omega: Omega = build_omega(oracle.two_stage, history.outcomes)
+        points = self.targets.reshape(-1, self.targets.shape[-1])
+        self.omega: Omega = build_omega(oracle.two_stage, points)
         self.head = OmegaHead(self.omega)
         numbers = history.outcomes.shape[1]
         self.kernel = trainable_kernel(config.kernel, numbers, config.bandwidth)
+        if config.distance is not None:
+            check_distance(config.distance, scenarios, numbers)
         spread = self.omega.spread
         is_raw = config.units == "raw"
         self.kernel_unit = torch.ones_like(spread) if is_raw else spread
@@ -141,15 +162,14 @@ class Task:
         self,
         scenarios: np.ndarray,
         outcomes: np.ndarray,
-        kind: str = "optimistic",
+        kind: str | LossKind = "optimistic",
         weights: np.ndarray | None = None,
         rows: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return the losses (n,) of scenarios (n, K, p) on outcomes (n, p)."""
-        known = self._known(rows, len(outcomes))
-        options = {**self._options, "kind": kind, "weights": weights, "known": known}
-        options["audit"] = False  # it would search among ties after all
-        found = self.oracle.loss(scenarios, outcomes, **options)
+        options = {**self._options, "known": self._known(rows, len(outcomes))}
+        kind = LossKind(kind) if isinstance(kind, str) else kind
+        found = kind.losses(self.oracle, scenarios, outcomes, options, weights)
         self.log.check_time()
         return found
 
@@ -160,13 +180,11 @@ class Task:
         weights: np.ndarray | None = None,
         oracle: Oracle | None = None,
         rows: np.ndarray | None = None,
-        mip_gap: float | None = None,
     ) -> LossGradient:
         """Return losses and their gradients, by default of the task's oracle."""
         oracle = oracle or self.oracle
         known = self._known(rows, len(outcomes))
         options = {**self._options, "weights": weights, "known": known}
-        options["mip_gap"] = mip_gap
         found = oracle.loss_gradient(scenarios, outcomes, **options)
         self.log.check_time()
         return found
@@ -199,12 +217,13 @@ class Task:
         rng, outcomes = self.rng("gradient"), self.history.outcomes
         picked = rng.integers(len(outcomes), size=(8, self.scenarios))
         others = outcomes[rng.integers(len(outcomes), size=8)]
-        cases = outcomes[picked], others
+        scenarios = outcomes[picked]
         try:
             # Programs may be slow, and the first one mostly has a gradient.
             for some in (slice(0, 1), slice(1, None)):
-                mine = (part[some] for part in cases)
-                found = self.loss_gradient(*mine, oracle=self.relaxed)
+                found = self.loss_gradient(
+                    scenarios[some], others[some], oracle=self.relaxed
+                )
                 if np.nan_to_num(found.gradient).any():
                     return True
         except CsgError:
@@ -244,6 +263,7 @@ class Task:
             (other.history.contexts - self.center) / self.spread
         )
         other.outcomes = torch.as_tensor(other.history.outcomes)
+        other.targets = np.concatenate([self.targets, outcomes[:, None]])
         other._terms = {}
         return other
 
@@ -300,9 +320,31 @@ class Task:
     def mmd_losses(
         self, scenarios: Tensor, weights: Tensor | None, rows: np.ndarray
     ) -> Tensor:
-        """Return the MMD losses (...) of scenarios (..., K, p) on rows (...)."""
-        outcomes = self.outcomes[torch.as_tensor(rows)] / self.kernel_unit
-        return mmd_loss(scenarios / self.kernel_unit, outcomes, weights, self.kernel)
+        """Return the MMD losses (...) of scenarios (..., K, p) on rows (...).
+
+        They are the user's distances, if there are any.
+        """
+        targets = self.target_points(rows) / self.kernel_unit
+        scaled = scenarios / self.kernel_unit
+        if self.config.distance is not None:
+            return distance_losses(scaled, targets, weights, self.config.distance)
+        return mmd_to_points(scaled, targets, weights, self.kernel)
+
+    def target_points(self, rows: np.ndarray) -> Tensor:
+        """Return what scenarios of rows (...) are compared with: points (..., M, p)."""
+        places = evenly_spaced(self.targets.shape[1], _MOST_TARGETS)
+        return torch.as_tensor(self.targets[rows][..., places, :])
+
+    def draw_targets(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return an outcome (..., p) for each of the rows (...): observed, or drawn."""
+        if self.distribution is None:
+            return self.targets[rows, 0]
+        return self.targets[rows, rng.integers(self.targets.shape[1], size=rows.shape)]
+
+    @property
+    def target_sampler(self) -> DrawnSampler | None:
+        """Draws of the user's distribution; None without one."""
+        return None if self.distribution is None else DrawnSampler(self.targets)
 
     def network(self, body: nn.Module, head: Any = None) -> TaskNet:
         """Return the Task-Net with this body."""

@@ -9,11 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.errors import CsgError, DataError, SolveError
+from pyomo_csg.learn.loss_kinds import (
+    LossFunction,
+    LossKind,
+    loss_kind_problems,
+    weighted_means,
+)
 from pyomo_csg.solve import Oracle
 from pyomo_csg.stages.inputs import known_batch
 from pyomo_csg.validation import Problems, is_one_of
 
-_KINDS = ("recourse", "optimistic", "pessimistic")
 _MOST_ENTRIES = 2**24  # of a stored Jacobian: 128 MB
 _ROUNDING = 1e-3  # how far from 1 the sum of weights in single precision may be
 
@@ -38,7 +43,9 @@ class _OracleModule(nn.Module):
             model if isinstance(model, Oracle) else Oracle(model, workers=workers)
         )
         self.failures: tuple[SolveError, ...] = ()
-        self._weights = weights
+        self.deadline: float | None = None  # of each call, as in Oracle.solve
+        self.mip_gap: float | None = None  # the same
+        self._weights, self._on_error = weights, on_error
         self._options: dict[str, Any] = {
             "on_error": on_error,
             "fresh": fresh,
@@ -81,10 +88,17 @@ class TaskLoss(_OracleModule):
     ----------
     model : ConcreteModel or Oracle
         An annotated model, or an oracle with settings of your choice.
-    loss_kind : {'recourse', 'optimistic', 'pessimistic'}, optional
+    loss_kind : {'recourse', 'optimistic', 'pessimistic'} or callable, optional
         As in :meth:`Oracle.loss`. The three are equal where the decision is unique.
         ``'recourse'`` is one solve for value and gradient. The others need a second solve
-        and have the gradient of ``'recourse'``.
+        and have the gradient of ``'recourse'``. With several outcomes, ``'optimistic'`` is
+        the best decision for their mean, and ``'pessimistic'`` the mean of their losses,
+        which is an upper bound. Or a function of decisions (B, s), outcomes
+        (B, p) and costs (B,) to losses (B,), in torch: gradients go through decisions and
+        costs. It is called for every outcome.
+    regret : bool, optional
+        Whether costs are those above the least cost if the outcome were known, which needs
+        one more program for each outcome.
     weights : array (K,), optional
         Weights of the scenarios, if ``forward`` is given none. Default: 1/K.
     on_error : {'raise', 'record'}, optional
@@ -117,20 +131,21 @@ class TaskLoss(_OracleModule):
     def __init__(
         self,
         model: Any,
-        loss_kind: str = "recourse",
+        loss_kind: str | LossFunction = "recourse",
         *,
+        regret: bool = False,
         weights: Any = None,
         on_error: str = "raise",
         fresh: bool = True,
         workers: int = 1,
     ):
-        if not is_one_of(loss_kind, _KINDS):
-            found = f"loss_kind is {loss_kind!r}; give one of {_KINDS}"
-            raise DataError("Unknown loss", [found])
+        problems = Problems("Unknown loss")
+        problems.add(*loss_kind_problems(loss_kind, regret))
+        problems.raise_any()
         super().__init__(
             model, weights=weights, on_error=on_error, fresh=fresh, workers=workers
         )
-        self.loss_kind = loss_kind
+        self.loss_kind, self._kind = loss_kind, LossKind(loss_kind, regret)
 
     def forward(
         self,
@@ -158,7 +173,8 @@ class TaskLoss(_OracleModule):
         known : tensor, array (B, r) or (r,), DataFrame or mapping, optional
             The numbers of the known Params. Default: those of the model.
         """
-        options = {"keys": _names(keys), **self._options}
+        limits = {"deadline": self.deadline, "mip_gap": self.mip_gap}
+        options = {"keys": _names(keys), **limits, **self._options}
         self._check(
             scenarios,
             outcomes=outcomes,
@@ -169,51 +185,79 @@ class TaskLoss(_OracleModule):
         known = known_batch(self.oracle.two_stage, _array(known), len(scenarios))
         zetas, omegas = _array(scenarios), _array(outcomes)
         shares, parts = self._shares(weights), _normalize(outcome_weights)
-        found = self.oracle.loss_gradient(
-            zetas,
-            omegas,
-            weights=shares,
-            outcome_weights=parts,
-            known=known,
-            **options,
-        )
+        omegas = np.asarray(omegas, dtype=float)
+        omegas = omegas if omegas.ndim == 3 else omegas[:, None]
+        settings = {"known": known, **options}
+        if callable(self.loss_kind):
+            return self._own_losses(scenarios, omegas, shares, parts, settings)
+        both = {"weights": shares, "outcome_weights": parts, **settings}
+        found = self.oracle.loss_gradient(zetas, omegas, **both)
         self.failures, losses = found.failures, found.loss
         if self.loss_kind != "recourse":
-            losses = self._other_losses(losses, zetas, omegas, shares, parts, known)
+            others = self._other_losses(zetas, omegas, both)
+            losses = np.where(np.isnan(losses), np.nan, others)
+        losses = losses - weighted_means(
+            self._kind.least_costs(self.oracle, omegas, settings), parts
+        )
         slopes = np.where(np.isnan(losses)[:, None, None], 0.0, found.gradient)
         return _attach(scenarios, losses, slopes)
 
     def _other_losses(
-        self,
-        solved: np.ndarray,
-        zetas: Any,
-        outcomes: Any,
-        weights: Any,
-        parts: Any,
-        known: np.ndarray,
+        self, zetas: Any, omegas: np.ndarray, options: dict[str, Any]
     ) -> np.ndarray:
-        """Return losses of another kind, of validated arguments; NaN where there is none."""
-        omegas = np.asarray(outcomes, dtype=float)
-        omegas = omegas if omegas.ndim == 3 else omegas[:, None]
+        """Return optimistic losses of means, or means of pessimistic losses."""
+        if self.loss_kind == "optimistic":
+            found = self.oracle.loss(zetas, omegas, **options)
+            self.failures += tuple(self.oracle.failures)
+            return found
+        parts, each = options.pop("outcome_weights"), []
+        for mine in omegas.swapaxes(0, 1):
+            each.append(self.oracle.loss(zetas, mine, "pessimistic", **options))
+            self.failures += tuple(self.oracle.failures)
+        return np.asarray(weighted_means(np.stack(each, axis=1), parts))
+
+    def _own_losses(
+        self,
+        scenarios: Tensor,
+        omegas: np.ndarray,
+        shares: Any,
+        parts: Any,
+        settings: dict[str, Any],
+    ) -> Tensor:
+        """Return the user's losses, by decisions and costs that have gradients.
+
+        Each outcome (n, M, p) is solved for by itself, since each cost has its own slope.
+        """
         n, count = omegas.shape[:2]
-        shares = None if weights is None else np.asarray(weights)
-        if shares is not None and shares.ndim == 2:
+        layer = DecisionLayer(self.oracle, weights=shares, on_error=self._on_error)
+        layer.deadline = self.deadline
+        decisions = layer(scenarios, keys=settings["keys"], known=settings["known"])
+        repeated = scenarios.repeat_interleave(count, dim=0)
+        decisions = decisions.repeat_interleave(count, dim=0)
+        if shares is not None and np.ndim(shares) == 2:
             shares = np.repeat(shares, count, axis=0)
-        each = self.oracle.loss(
-            np.repeat(zetas, count, axis=0),
+        known, flat = (
+            settings["known"].repeat(count, axis=0),
             omegas.reshape(n * count, -1),
-            self.loss_kind,
-            weights=shares,
-            known=np.repeat(known, count, axis=0),
-            **self._options,
-        ).reshape(n, count)
-        self.failures += tuple(
-            failure.replace(case=failure.case // count)
-            for failure in self.oracle.failures
         )
-        part = np.full(count, 1 / count) if parts is None else np.asarray(parts)
-        means = np.where(part > 0, part * each, 0.0).sum(axis=1)
-        return np.where(np.isnan(solved), np.nan, means)
+        keys = settings["keys"]
+        keys = None if keys is None else np.repeat(keys, count)
+        options = {**settings, "known": known, "keys": keys, "weights": shares}
+        found = self.oracle.loss_gradient(_array(repeated), flat, **options)
+        self.failures = tuple(
+            one.replace(case=one.case // count) for one in found.failures
+        )
+        costs = (
+            found.loss - self._kind.least_costs(self.oracle, omegas, settings).ravel()
+        )
+        costs = _attach(repeated, costs, np.nan_to_num(found.gradient))
+        solved = torch.nonzero(torch.isfinite(costs.detach()))[:, 0]
+        losses = costs.new_full((n * count,), torch.nan)
+        if len(solved):
+            mine = _like(scenarios, flat)[solved]
+            values = self._kind.call(decisions[solved], mine, costs[solved])
+            losses = losses.index_copy(0, solved, values)
+        return weighted_means(losses.reshape(n, count), parts)
 
 
 class DecisionLayer(_OracleModule):
@@ -272,6 +316,7 @@ class DecisionLayer(_OracleModule):
         """
         self._check(scenarios, weights=weights, known=known)
         options = {"keys": _names(keys), "known": _array(known), **self._options}
+        options["deadline"] = self.deadline
         zetas, shares = _array(scenarios), self._shares(weights)
         if not (torch.is_grad_enabled() and scenarios.requires_grad):
             solution = self.oracle.solve(zetas, shares, **options)

@@ -6,16 +6,19 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from pyomo_csg.learn.distributions.features import evenly_spaced
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.progress import TimeUpError
 from pyomo_csg.locks import SharedChange, process_wide_lock
 
+_MOST_STOPPING_ROWS = 1000  # held-out rows of a fold, for early stopping
 _generator_lock = process_wide_lock()
 _restored_generator = SharedChange(
     lambda: torch.random.fork_rng(devices=[]), _generator_lock
@@ -152,6 +155,74 @@ def train_ensemble(
                 after_epoch(epoch, epoch_losses)
     if averaged:
         ensemble.load(mean)
+
+
+class EarlyStopping:
+    """Restores members to where their mean held-out loss was least.
+
+    ``losses`` maps rows (S, B) to the members' losses (S, B). ``held_out`` has the rows of
+    each fold; members come fold by fold, and those on all folds share an objective and an
+    epoch. So one without held-out rows, such as that on all rows, follows the others of its
+    objective. Epoch 0 is the average of the second half. Without any held-out rows, all
+    members keep that average.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        losses: Callable[[np.ndarray], Tensor],
+        held_out: Sequence[np.ndarray] | None,
+    ):
+        some = [
+            mine[evenly_spaced(len(mine), _MOST_STOPPING_ROWS)]
+            for mine in held_out or []
+        ]
+        self._ensemble, self._losses = ensemble, losses
+        rows, self._shares = _pad_rows(some)
+        groups = len(ensemble) // max(1, len(some))
+        self._rows = np.tile(rows, (groups, 1))
+        self._epochs = np.zeros(groups, dtype=int)
+        self._least = np.full(groups, np.inf)
+        self._state: list[Tensor] = []
+
+    def update(self, epoch: int) -> dict[str, Any]:
+        """Return the mean held-out loss, and keep the members that are at their best."""
+        if not self._rows.size:
+            return {}
+        with torch.no_grad(), self._ensemble.eval_mode():
+            losses = self._losses(self._rows).numpy()
+        by_fold = losses.reshape(len(self._least), *self._shares.shape)
+        found = (self._shares * by_fold).sum(axis=(1, 2))
+        better = found < self._least
+        self._least[better], self._epochs[better] = found[better], epoch
+        now = self._ensemble.state()
+        members = np.flatnonzero(np.repeat(better, len(self._shares)))
+        self._state = self._state or now
+        self._ensemble.copy_members(now, self._state, members)
+        return {"held_out": float(found.mean())}
+
+    def finish(self) -> list[dict[str, float]]:
+        """Load the best members; return the epoch and the loss of each objective."""
+        self.update(0)
+        if not self._state:
+            return []
+        self._ensemble.load(self._state)
+        return [
+            {"best_epoch": int(epoch), "best_held_out": float(least)}
+            for epoch, least in zip(self._epochs, self._least, strict=True)
+        ]
+
+
+def _pad_rows(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows (S, B) and their weights in a mean over members of their means."""
+    longest = max((len(mine) for mine in rows), default=0)
+    members = max(1, sum(len(mine) > 0 for mine in rows))
+    padded = np.zeros((len(rows), longest), dtype=int)
+    shares = np.zeros((len(rows), longest))
+    for s, mine in enumerate(rows):
+        padded[s, : len(mine)] = mine
+        shares[s, : len(mine)] = 1 / (members * max(1, len(mine)))
+    return padded, shares
 
 
 def sampled_rows(

@@ -17,6 +17,11 @@ from pyomo_csg.learn.config import (
     settings_for_method,
     validate_fit_arguments,
 )
+from pyomo_csg.learn.distributions.user_distribution import (
+    Samples,
+    UserDistribution,
+    distribution_note,
+)
 from pyomo_csg.learn.fingerprints import fit_identity
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
 from pyomo_csg.learn.generators.scenario_generator import largest_distance
@@ -26,14 +31,14 @@ from pyomo_csg.learn.methods.specifications import (
     BuiltIn,
     Method,
     describe_method,
+    describe_object,
 )
-from pyomo_csg.learn.package_versions import package_versions
 from pyomo_csg.learn.progress import Callback, TrainingLog
 from pyomo_csg.learn.selection.plan import Plan, make_plan, measure_programs
-from pyomo_csg.learn.selection.scoring import standard_error
-from pyomo_csg.learn.tables.history import History, read_history
+from pyomo_csg.learn.tables.history import read_history
 from pyomo_csg.learn.task import Task
 from pyomo_csg.learn.trainer import reproducible_torch
+from pyomo_csg.policy.fit_record import summarize_fit
 from pyomo_csg.policy.fit_run import FitRun
 from pyomo_csg.policy.policy import Policy
 from pyomo_csg.solve import Oracle
@@ -62,6 +67,7 @@ def fit(
     seconds: float | None = DEFAULT_SECONDS,
     plan: Plan | None = None,
     options: Mapping[str, Any] | None = None,
+    distribution: Samples | None = None,
 ) -> Policy:
     """Learn a policy that maps each context to K scenarios and decides on them.
 
@@ -142,6 +148,12 @@ def fit(
     options : mapping, optional
         Solver options, as in :class:`pyomo_csg.Oracle`: for example
         ``{'time_limit': 10.0}``, in seconds per program.
+    distribution : object, optional
+        A conditional distribution of yours: a forecast, an ensemble, a simulator. Its
+        ``sample(x, n)`` returns outcomes (n, p) for one context (d,). Labels, training and
+        the scores of candidates use its draws in place of the observed outcomes. Reduced
+        to K it is the candidate ``'distribution'`` of ``'auto'``; with
+        ``scenarios='all'``, decisions are on all of its outcomes.
 
     Returns
     -------
@@ -177,6 +189,7 @@ def fit(
         seconds,
         plan,
         preprocess,
+        distribution,
     )
     log = TrainingLog(progress, callback, seconds)
     seed = int(seed)
@@ -186,6 +199,12 @@ def fit(
     check_scenario_count(scenarios, len(history))
     chosen = read_method(method, regularization)
     settings = complete_settings(settings_for_method(settings, chosen), history)
+    own = note_of_costs = None
+    if distribution is not None:
+        own = UserDistribution.bind(distribution, oracle.two_stage)
+        note_of_costs = distribution_note(
+            own.remember(history.contexts), history.outcomes
+        )
     identity = fit_identity(
         oracle,
         history,
@@ -197,13 +216,14 @@ def fit(
         solver=solver,
         **({"options": dict(options)} if options else {}),
         **({"plan": plan.summary()} if plan is not None else {}),
+        **({} if own is None else {"distribution": describe_object(distribution)}),
     )
 
     def policy(found: MethodResult) -> Policy:
         learned = FitResult(
             found.generator,
             chosen.name,
-            _summarize(found, history, identity, log, seconds),
+            summarize_fit(found, history, identity, log, seconds, note_of_costs),
             log.table(),
             history.context_names,
             largest_distance(history.contexts, found.generator),
@@ -232,6 +252,7 @@ def fit(
             log=log,
             checkpoint=stages,
             plan=plan,
+            distribution=own,
         )
         try:
             found = (
@@ -310,53 +331,3 @@ def plan(
         log = TrainingLog()
         task = Task(oracle, history, int(scenarios), settings, int(seed), log)
         return make_plan(task, measure_programs(task), seconds)
-
-
-def _summarize(
-    found: MethodResult,
-    history: History,
-    identity: dict[str, Any],
-    log: TrainingLog,
-    seconds: float | None,
-) -> dict[str, Any]:
-    """Return the summary that is stored with the policy and that reports show."""
-    selection = found.selection
-    settings = {**identity["settings"], **(selection.settings or {})}
-    summary = {
-        **selection.summary(),
-        "seed": identity["seed"],
-        "pairs": len(history),
-        "scenarios": found.generator.count,
-        "context_shape": list(history.contexts.shape[1:]),
-        "settings": dict(sorted(settings.items())),
-        "versions": package_versions(),
-        "identity": {
-            name: value
-            for name, value in identity.items()
-            if name not in ("settings", "versions")
-        },
-    }
-    if found.scored_costs is not None:
-        summary["cost_error"] = float(standard_error(found.scored_costs, ddof=1))
-    if unsolved := sum(entry.get("missing", 0) for entry in log.entries):
-        summary["unsolved"] = unsolved
-    if log.stopped_in is not None:
-        summary["cut_short"] = log.stopped_in
-        note = (
-            f"Cut short: {_time_used(log, seconds)} were up in stage "
-            f"'{log.stopped_in}', and "
-            f"'{selection.chosen}' is the best so far. Allow more seconds; with the same "
-            "checkpoint, finished stages are not repeated."
-        )
-        summary["notes"] = [*(selection.notes or ()), note]
-    return summary
-
-
-def _time_used(log: TrainingLog, seconds: float | None) -> str:
-    """Return in words which seconds were up where the fit was cut short."""
-    if seconds is None or log.stopped_after is None:
-        return "the seconds"
-    if log.stopped_after < seconds - 0.5:
-        # The rest is for the fit of the best candidate to all rows.
-        return f"the {log.stopped_after:.0f} of {seconds:g} seconds for comparing candidates"
-    return f"the {seconds:g} seconds"

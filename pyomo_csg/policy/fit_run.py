@@ -18,9 +18,10 @@ from pyomo_csg.learn.candidates.scenario_count import (
 )
 from pyomo_csg.learn.checkpoint import Checkpoint
 from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.distributions.user_distribution import UserDistribution
 from pyomo_csg.learn.fit_result import MethodResult
 from pyomo_csg.learn.methods.specifications import Auto, BuiltIn, Method
-from pyomo_csg.learn.networks.user_network import resolve_network
+from pyomo_csg.learn.networks.user_network import check_loss_net, resolve_network
 from pyomo_csg.learn.progress import TimeUpError, TrainingLog
 from pyomo_csg.learn.selection.hyperparameter_search import search, search_space
 from pyomo_csg.learn.selection.plan import (
@@ -51,6 +52,7 @@ class FitRun:
     log: TrainingLog
     checkpoint: Checkpoint
     plan: Plan | None
+    distribution: UserDistribution | None = None
 
     def choose(self, scenarios: str) -> MethodResult:
         """Return the fit with all outcomes, or with a K that is chosen first."""
@@ -88,6 +90,7 @@ class FitRun:
             )
         task = self._task(count, settings or self.settings, part)
         kind, head = resolve_network(self.network, task)
+        check_loss_net(task)
         return learn(
             task,
             self.method,
@@ -99,9 +102,9 @@ class FitRun:
 
     def _task(self, count: int, settings: FitConfig, part: str = "") -> Task:
         stages = self.checkpoint.within(part) if part else self.checkpoint
-        return Task(
-            self.oracle, self.history, count, settings, self.seed, self.log, stages
-        )
+        data = self.oracle, self.history
+        own = self.distribution
+        return Task(*data, count, settings, self.seed, self.log, stages, own)
 
     def _make_plan(self, task: Task) -> Plan:
         """Return the user's plan, the one in the checkpoint, or a new one by measured times."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.errors import DataError
+from pyomo_csg.learn.distributions.user_distribution import Samples, UserDistribution
 from pyomo_csg.learn.fit_result import FitResult
 from pyomo_csg.learn.generators.network_description import custom_parts
 from pyomo_csg.learn.generators.restoration import restore_generator
@@ -79,6 +80,7 @@ def load(
     model: BlockData,
     network: Networks = None,
     *,
+    distribution: Samples | None = None,
     solver: str = "highs",
     options: Mapping[str, Any] | None = None,
     workers: int = 1,
@@ -98,6 +100,9 @@ def load(
         Needed only if the policy uses your own modules. Pass a module of the same
         architecture; its parameters are read from the file. For several modules, pass a
         mapping by part: ``'body'``, ``'location'`` or ``'scale'``.
+    distribution : object, optional
+        Needed only if the policy samples the ``distribution=`` of the fit when it decides.
+        The file does not hold that object.
     solver, options, workers, executor
         As in :class:`pyomo_csg.Oracle`.
 
@@ -131,6 +136,7 @@ def load(
     two_stage = TwoStageModel(model)
     _check_model(path, two_stage, name_problems(content, two_stage))
     learned = _rebuild(path, content, arrays, network, kept)
+    _bind_distribution(path, learned.generator, distribution, two_stage)
     try:
         policy = Policy(
             model,
@@ -294,6 +300,23 @@ def _custom_modules(
     needed = ", ".join(f"'{part}': a {name}" for part, name in parts.items())
     remedy = "give network=module, or a mapping from each part to its module"
     raise _cannot_load(path, f"its network uses your modules {{{needed}}}; {remedy}")
+
+
+def _bind_distribution(
+    path: Path, generator: Any, distribution: Any, two_stage: TwoStageModel
+) -> None:
+    """Give a generator the user's object that its scenarios come from, if they do."""
+    needs_one = getattr(generator, "is_users", False)
+    if not needs_one and distribution is not None:
+        found = "its scenarios do not come from a distribution of yours"
+        raise _cannot_load(path, f"{found}; leave out distribution=")
+    if needs_one and not isinstance(distribution, Samples):
+        found = "its scenarios come from the distribution that csg.fit was given"
+        given = "" if distribution is None else f", not a {type(distribution).__name__}"
+        remedy = f"give distribution=, an object with sample(x, n){given}"
+        raise _cannot_load(path, f"{found}, which the file does not hold; {remedy}")
+    if needs_one:
+        generator.distribution = UserDistribution.bind(distribution, two_stage)
 
 
 def _check_model(path: Path, two_stage: TwoStageModel, problems: Iterable[str]) -> None:

@@ -23,6 +23,7 @@ from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.conditional import ConditionalDistribution
 from pyomo_csg.learn.distributions.mixture import Mixture
 from pyomo_csg.learn.distributions.samplers import ObservedSampler, Sampler
+from pyomo_csg.learn.distributions.user_distribution import UserDistribution
 from pyomo_csg.learn.generators.distribution_generators import (
     AtomGenerator,
     ConstantGenerator,
@@ -80,6 +81,8 @@ class WarmStart:
 
     def fit(self, generator: ScenarioGenerator) -> ScenarioGenerator:
         """Return the generator after it has learned from all rows."""
+        if isinstance(getattr(generator, "distribution", None), UserDistribution):
+            return generator  # it was fitted to no rows
         if isinstance(generator, ForecastNetworkGenerator):
             return self._forecast_networks(generator)
         if isinstance(generator, AtomGenerator) and self._chosen == "trained atoms":
@@ -253,7 +256,8 @@ def restored_settings(stored: Mapping[str, Any]) -> FitConfig:
     try:
         return FitConfig(**found)
     except DataError:
-        found.pop("kernel", None)  # a function of the user's
+        for name in ("kernel", "distance", "loss_net"):  # objects of the user's
+            found.pop(name, None)
         return FitConfig(**found)
 
 

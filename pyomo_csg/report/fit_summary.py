@@ -11,6 +11,7 @@ from pyomo_csg.learn.lineage import describe_lineage
 from pyomo_csg.report.policy_verdict import fit_verdict, verdict_sentences
 
 _ERROR = "standard error of the difference"
+_FAILED = "rows without recourse"
 _NOT_IN_MMD = {  # settings that method='mmd' does not use
     "buffer",
     "draws",
@@ -146,12 +147,15 @@ def _loss_table(
     if not rows:
         return []
     width = max(len(title), *(len(str(row.get(key))) for row in rows))
-    lines = ["", f"  {title:{width}}{'loss':>14}{_ERROR:>{len(_ERROR) + 4}}"]
+    has_failures = any(row.get("unsolved") for row in rows)
+    head = f"{_FAILED:>{len(_FAILED) + 4}}" if has_failures else ""
+    lines = ["", f"  {title:{width}}{'loss':>14}{_ERROR:>{len(_ERROR) + 4}}{head}"]
     for row in rows:
         mark = "*" if row.get(key) == chosen else " "
         loss, error = (_format(row.get(name)) for name in ("loss", "standard_error"))
+        failed = f"{row.get('unsolved', 0):>{len(head)}}" if has_failures else ""
         name = f"{row.get(key)!s:{width}}"
-        lines.append(f"{mark} {name}{loss:>14}{error:>{len(_ERROR) + 4}}")
+        lines.append(f"{mark} {name}{loss:>14}{error:>{len(_ERROR) + 4}}{failed}")
     return [*lines, ""]
 
 

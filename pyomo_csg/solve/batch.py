@@ -148,6 +148,8 @@ def _numbers(compiled: CompiledModel, task: Task[Any]) -> int:
             inverse = len(compiled.first) * len(rows)
             count, outcomes = task.weights.shape[1], task.outcomes.shape[1]
             return count * (block + inverse) + outcomes * block
+        case LossTask() if task.outcome_weights is not None:
+            return sum(task.weights.shape[1:] + task.outcome_weights.shape[1:]) * block
         case SolveTask() | LossTask():
             return (task.weights.shape[1] + 1) * block
     return block

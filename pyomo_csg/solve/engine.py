@@ -251,7 +251,10 @@ class SolveTask(Task["SolveResult"]):
 
 @dataclass(frozen=True)
 class LossTask(Task["LossResult"]):
-    """Compute losses of one ``kind`` under outcomes (n, p)."""
+    """Compute losses of one ``kind`` under outcomes (n, p).
+
+    With ``outcome_weights`` (n, M), outcomes are (n, M, p), and a loss is that of the mean cost.
+    """
 
     label: ClassVar[str] = "losses"
     scenarios: np.ndarray
@@ -259,6 +262,7 @@ class LossTask(Task["LossResult"]):
     outcomes: np.ndarray
     keys: np.ndarray | None = None
     kind: str = "optimistic"
+    outcome_weights: np.ndarray | None = None
 
     def empty_result(self, width: int) -> LossResult:
         return LossResult(self.no_number(), self.no_case())
@@ -472,6 +476,14 @@ class ScenarioSolver(Protocol):
         """Solve many cases, with two leading axes; prove uniqueness if ``certify``."""
 
     def search(
-        self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
+        self,
+        found: Found,
+        blocks: Blocks,
+        weights: np.ndarray,
+        outcome: Blocks,
+        shares: np.ndarray | None = None,
     ) -> float:
-        """Return l_opt for an outcome (blocks of length 1), after ``solve``."""
+        """Return l_opt for an outcome (blocks of length 1), after ``solve``.
+
+        With ``shares`` (M,), there are M outcomes, and the cost is their weighted mean.
+        """

@@ -30,6 +30,7 @@ from pyomo_csg.solve.engine import (
     Task,
     Troubles,
     bad_cases,
+    bad_data,
     noted,
 )
 from pyomo_csg.solve.lp.basis_cache import Basis
@@ -129,7 +130,10 @@ class HighsEngine:
 
     def losses(self, task: LossTask) -> LossResult:
         """Return losses, and whether the duals prove that decisions are unique."""
-        task, blocks = _with_keys(task), evaluate(self._compiled, task.scenarios)
+        task = _with_keys(task)
+        if task.outcome_weights is not None:
+            return self._mean_losses(task)
+        blocks = evaluate(self._compiled, task.scenarios)
         weights, outcomes, kind = task.weights, task.outcomes, task.kind
         solver, searches = self._solvers.solver(weights.shape[1]), kind != "recourse"
         if searches and not isinstance(solver, LinearSolver):
@@ -166,6 +170,40 @@ class HighsEngine:
                 if place in failed:
                     troubles[i] = failed[place]
         return LossResult(losses, unique, troubles=troubles)
+
+    def _mean_losses(self, task: LossTask) -> LossResult:
+        """Return losses of mean costs over the outcomes (n, M, p + r) of each case."""
+        weights, shares = task.weights, task.outcome_weights
+        assert shares is not None and task.keys is not None
+        blocks, result = evaluate(self._compiled, task.scenarios), task.empty_result(0)
+        if (bad := blocks.unusable()).any():
+            return self._solve_usable(task, bad, self.losses)
+        solver = self._solvers.solver(weights.shape[1])
+        found = solver.solve_many(blocks, weights, task.keys)
+        result.troubles.update(found.troubles)
+        for i in (i for i in range(len(weights)) if i not in found.troubles):
+            used, result.unique[i] = shares[i] > 0, found.unique[i]
+            outcomes, mine = task.outcomes[i, used], shares[i, used]
+            if found.unique[i] or task.kind != "optimistic":
+                decisions = found.decisions[i, None].repeat(len(mine), axis=0)
+                costs, failed = self._recourse.costs(decisions, outcomes)
+                result.losses[i] = mine @ costs
+                if not failed:
+                    continue
+                if task.kind != "optimistic":
+                    result.troubles[i] = failed[min(failed)]
+                    continue
+            # Where this decision has no recourse, another optimal one may have one.
+            reactions = evaluate(self._compiled, outcomes[None])
+            if reactions.unusable()[0]:
+                result.troubles[i] = bad_data()
+                continue
+            with noted(result.troubles, i):
+                optimum = solver.solve(blocks[i], weights[i])
+                result.losses[i] = solver.search(
+                    optimum, blocks[i], weights[i], reactions[0], mine
+                )
+        return result
 
     def _search_faces(
         self,
@@ -206,7 +244,7 @@ class HighsEngine:
             )
             troubles.update((int(good[i]), trouble) for i, trouble in failed.items())
             return losses, troubles
-        search = solver.search
+        search: Callable[..., float] = solver.search
         if kind == "pessimistic":
             assert isinstance(solver, LinearSolver)  # the oracle refuses others
             search = solver.search_worst

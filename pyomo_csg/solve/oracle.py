@@ -259,6 +259,7 @@ class Oracle:
         kind: str = "optimistic",
         *,
         weights: Any = None,
+        outcome_weights: Any = None,
         known: Any = None,
         keys: Any = None,
         on_error: str = "raise",
@@ -273,13 +274,17 @@ class Oracle:
         Parameters
         ----------
         scenarios : array (n, K, p)
-        outcomes : array (n, p)
+        outcomes : array (n, p), or (n, M, p)
+            With M outcomes per case, costs are means over them, and ``'optimistic'`` is
+            that of the one decision that is best for the mean.
         kind : {'optimistic', 'recourse', 'pessimistic'}, optional
             ``'optimistic'`` is l_opt, the cost of the best of zeta-SAA's optimal
             decisions; ``'pessimistic'`` that of the worst, for linear models;
             ``'recourse'`` that of the decision that the solver returns. All are equal where
             the decision is unique. For ``'recourse'``, ``audit`` says in how many cases
             that is proven, and how far the cost is above l_opt in the first others.
+        outcome_weights : array (M,) or (n, M), optional
+            Each row sums to 1. Default: 1/M.
         weights, known, keys, on_error, progress, fresh, deadline, mip_gap
             As in :meth:`solve`.
         audit : bool, optional
@@ -290,16 +295,27 @@ class Oracle:
         if kind == "pessimistic":
             self._refuse_pessimism()
         self._check(on_error, deadline=deadline, mip_gap=mip_gap)
-        zetas, shares, omegas = self._arguments.cases(
-            scenarios, weights, outcomes, known=known
-        )
+        parts = None
+        if outcome_weights is None and count_axes(outcomes) != 3:
+            zetas, shares, omegas = self._arguments.cases(
+                scenarios, weights, outcomes, known=known
+            )
+        else:
+            zetas, shares, omegas, parts = self._arguments.means(
+                scenarios, weights, outcomes, outcome_weights, known
+            )
+            self._refuse_mean(kind, parts.shape[1])
+            if parts.shape[1] == 1:
+                omegas, parts = omegas[:, 0], None
         names = case_keys(keys, len(zetas), fresh)
-        task = LossTask(zetas, shares, omegas, names, kind)
+        task = LossTask(zetas, shares, omegas, names, kind, parts)
         found = self._batch.run(task, progress, fresh, deadline, mip_gap)
         self._record(
             found,
             on_error,
-            lambda i: self._search_program(zetas[i], shares[i], omegas[i]),
+            lambda i: self._search_program(
+                zetas[i], shares[i], omegas[i], None if parts is None else parts[i]
+            ),
         )
         if kind == "recourse" and audit:
             self._last.audit = self._audit(found, task, keys is not None, deadline)
@@ -535,6 +551,13 @@ class Oracle:
             subject = f"'{self.two_stage.model.name}' has no pessimistic loss here"
             raise ModelError(subject, [found])
 
+    def _refuse_mean(self, kind: str, count: int) -> None:
+        """Raise if the loss of a mean cost cannot be computed."""
+        if kind == "pessimistic" and count > 1:
+            found = f"there are {count} outcomes per case; give one, as outcomes (n, p)"
+            subject = f"'{self.two_stage.model.name}' has no pessimistic loss here"
+            raise ModelError(subject, [found])
+
     def _by_scenario(self, gradients: np.ndarray) -> np.ndarray:
         """Return the part (..., p) of gradients (..., p + r)."""
         p = self._arguments.p
@@ -582,7 +605,11 @@ class Oracle:
         return self._transform("extensive_form", scenarios=zetas, weights=shares)
 
     def _search_program(
-        self, zetas: np.ndarray, shares: np.ndarray, omega: np.ndarray
+        self,
+        zetas: np.ndarray,
+        shares: np.ndarray,
+        omega: np.ndarray,
+        parts: np.ndarray | None = None,
     ) -> Any:
         """Return Opt-Search, or zeta-SAA itself if that could not be solved."""
         found = self._batch.run(SolveTask(zetas[None], shares[None], np.arange(1)))
@@ -594,6 +621,7 @@ class Oracle:
             scenarios=zetas,
             weights=shares,
             outcome=omega,
+            outcome_weights=parts,
             optimal_value=value,
         )
 

@@ -35,6 +35,7 @@ from pyomo_csg.stages.annotation import (
     withdraw_risk,
 )
 from pyomo_csg.stages.inputs import (
+    count_axes,
     decision_vector,
     known_batch,
     outcome_vector,
@@ -55,6 +56,7 @@ _DESCRIPTIONS = {
     "weights": "K weights that sum to 1. Default: 1/K each.",
     "outcome": "The outcome: p numbers, or a mapping or Series from Pyomo name to "
     "number.",
+    "outcome_weights": "M weights that sum to 1, of an outcome (M, p). Default: 1/M each.",
     "known": "The known numbers: r of them, or a mapping or Series from Pyomo name to "
     "number. Default: the values in the model.",
     "decision": "The first-stage decision: s numbers, or a mapping or Series from Pyomo "
@@ -193,6 +195,23 @@ class Program:
         cost = self._recourse.copy_into(self._model.outcome, outcome.tolist())
         self.csg.outcome_cost = Expression(expr=cost)
 
+    def add_outcomes(self, outcomes: np.ndarray, weights: np.ndarray) -> None:
+        """Copy the recourse into ``outcome[m]`` for each of several outcomes."""
+        numbers = self.csg.outcomes = RangeSet(len(outcomes))
+        linear = polynomial_degree(self._two_stage.recourse_cost) in (0, 1)
+        weight = self.csg.outcome_weight = Param(
+            numbers,
+            mutable=linear,
+            initialize=dict(enumerate(weights.tolist(), start=1)),
+        )
+        self._model.outcome = Block(numbers)
+        costs = [
+            self._recourse.copy_into(self._model.outcome[m], omega)
+            for m, omega in enumerate(outcomes.tolist(), start=1)
+        ]
+        terms = [weight[m] * cost for m, cost in enumerate(costs, start=1)]
+        self.csg.outcome_cost = Expression(expr=SumExpression(terms))
+
     def expected_cost(self) -> Any:
         """Return h(y) plus the weighted recourse cost of the scenarios."""
         weight, cost = self.csg.weight, self.csg.recourse_cost
@@ -200,7 +219,7 @@ class Program:
         return SumExpression([self.csg.first_stage_cost, *recourse])
 
     def outcome_cost(self) -> Any:
-        """Return h(y) plus the recourse cost of the outcome."""
+        """Return h(y) plus the recourse cost of the outcome, or its weighted mean."""
         return self.csg.first_stage_cost + self.csg.outcome_cost
 
     def optimize(self, cost: Any) -> None:
@@ -280,6 +299,9 @@ class OptSearch(ProgramTransformation):
     the mutable Param ``csg.cut_bound`` as its bound. If the model is maximized, the cut
     is a lower bound.
 
+    With M outcomes (M, p) and ``outcome_weights``, the Blocks are ``outcome[m]``, m from 1,
+    and the mean cost is minimized.
+
     Examples
     --------
     >>> import pyomo.environ as pyo
@@ -292,7 +314,9 @@ class OptSearch(ProgramTransformation):
     -0.500
     """
 
-    CONFIG = _data_options("csg.opt_search", "scenarios", "weights", "outcome", "known")
+    CONFIG = _data_options(
+        "csg.opt_search", "scenarios", "weights", "outcome", "outcome_weights", "known"
+    )
     CONFIG.declare(
         "optimal_value",
         ConfigValue(
@@ -312,7 +336,17 @@ class OptSearch(ProgramTransformation):
 
     def _build(self, two_stage: TwoStageModel, config: Any, problems: Problems) -> None:
         scenarios, weights = _check_scenarios(problems, two_stage, config)
-        outcome = problems.check("outcome", outcome_vector, two_stage, config.outcome)
+        several = count_axes(config.outcome) == 2
+        read = scenario_array if several else outcome_vector
+        outcome = problems.check("outcome", read, two_stage, config.outcome)
+        shares = None
+        if several:
+            given = config.outcome_weights
+            shares = problems.check("outcome_weights", weight_vector, given, outcome)
+        elif config.outcome_weights is not None:
+            problems.add(
+                "outcome_weights are for several outcomes (M, p); leave them out"
+            )
         optimum = problems.check(
             "optimal_value",
             _finite,
@@ -326,7 +360,10 @@ class OptSearch(ProgramTransformation):
         sense = two_stage.sense
         with Program(two_stage) as program:
             program.add_scenarios(scenarios, weights)
-            program.add_outcome(outcome)
+            if shares is None:
+                program.add_outcome(outcome)
+            else:
+                program.add_outcomes(outcome, shares)
             bound = optimum + sense * tolerance * max(1.0, abs(optimum))
             program.csg.cut_bound = Param(mutable=True, initialize=bound)
             low, high = program.expected_cost(), program.csg.cut_bound

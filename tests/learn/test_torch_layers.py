@@ -14,6 +14,7 @@ import pyomo_csg as csg
 from models import cep1, newsvendor
 from pyomo_csg.learn import torch_layers
 from tests.solve.test_gradient import pairs
+from tests.solve.test_mean_losses import band_model
 from tests.zoo import ZOO
 
 # An LP with uncertain right-hand sides, one with uncertain coefficients, a QP.
@@ -126,6 +127,76 @@ def test_other_kinds_are_weighted_means_of_the_oracles_losses(kind):
     assert losses.detach().numpy() == pytest.approx(shares @ expected)
     losses.sum().backward()
     assert torch.isfinite(zetas.grad).all()
+
+
+def test_a_function_of_decisions_and_costs_passes_gradcheck(smooth):
+    """Its gradient goes through decisions, costs and what it computes of them."""
+    oracle, zetas, omegas = smooth
+    solution = oracle.solve(zetas.detach().numpy())
+    scale = float(np.abs(solution.value).max()) + 1
+    size = 1 + float((solution.decision**2).sum(axis=1).max())
+
+    def loss(decisions, outcomes, costs):
+        return torch.exp(costs / scale) + (decisions**2).sum(-1) / size + outcomes[:, 0]
+
+    many = torch.stack([omegas, omegas.flip(0)], dim=1)
+    task_loss = csg.TaskLoss(oracle, loss, regret=True)
+    single = task_loss(zetas, omegas).detach()
+    costs = oracle.loss(zetas.detach().numpy(), omegas.numpy(), "recourse")
+    least = int(oracle.two_stage.sense) * oracle.solve(omegas.numpy()[:, None]).value
+    decisions = torch.as_tensor(oracle.solve(zetas.detach().numpy()).decision)
+    wanted = loss(decisions, omegas, torch.as_tensor(costs - least))
+    assert single.numpy() == pytest.approx(wanted.numpy(), rel=1e-6)
+    assert gradcheck(csg.TaskLoss(oracle, loss), (zetas, omegas), **STEPS)
+    shares = torch.tensor([0.25, 0.75])
+    weighted = csg.TaskLoss(oracle, loss)
+    found = weighted(zetas, many, outcome_weights=shares)
+    parts = [weighted(zetas, many[:, m]) for m in range(2)]
+    assert found.tolist() == pytest.approx((parts[0] / 4 + 3 * parts[1] / 4).tolist())
+
+
+@pytest.mark.parametrize("kind", ["recourse", "optimistic", "pessimistic"])
+def test_regrets_are_losses_above_the_cost_of_the_known_outcome(kind):
+    zetas, omegas = cases(3)
+    oracle = csg.Oracle(cep1.build())
+    losses, regrets = (
+        csg.TaskLoss(oracle, kind, regret=regret)(zetas, omegas)
+        for regret in (False, True)
+    )
+    least = oracle.solve(omegas.numpy().reshape(-1, 1, 3)).value.reshape(3, 6)
+    assert regrets.tolist() == pytest.approx(
+        (losses.detach().numpy() - least.mean(axis=1)).tolist()
+    )
+    slopes = [torch.autograd.grad(x.sum(), zetas)[0] for x in (losses, regrets)]
+    assert torch.equal(*slopes)
+
+
+def test_the_optimistic_loss_of_several_outcomes_is_of_one_decision():
+    model = band_model("linear")
+    zetas = torch.tensor([[[7.0], [8.0]]], dtype=torch.float64, requires_grad=True)
+    omegas = torch.tensor([[[2.0], [13.0]]], dtype=torch.float64)
+    task_loss = csg.TaskLoss(model, "optimistic")
+    together = task_loss(zetas, omegas).item()
+    apart = [task_loss(zetas, omegas[:, m]).item() for m in range(2)]
+    # Levels from 6 to 9 are optimal; 9 costs 5 and 4, 6 costs 2 and 10.
+    assert together == pytest.approx((5 + 4) / 2)
+    assert apart == pytest.approx([2.0, 4.0])
+
+
+def test_a_function_of_unsolved_programs_is_not_called():
+    zetas = leaf(SOLVABLE_AND_NOT)
+    seen = []
+
+    def loss(decisions, outcomes, costs):
+        seen.append(len(costs))
+        return costs + decisions.sum(-1)
+
+    task_loss = csg.TaskLoss(strict(), loss, on_error="record")
+    losses = task_loss(zetas, torch.full((2, 3), 900.0))
+    losses.nansum().backward()
+    assert seen == [1]
+    assert torch.isnan(losses).tolist() == [False, True]
+    assert (zetas.grad[0] != 0).any() and (zetas.grad[1] == 0).all()
 
 
 def test_integer_variables_have_no_gradient():

@@ -5,6 +5,8 @@ from itertools import combinations
 import numpy as np
 import pyomo.environ as pyo
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import pyomo_csg as csg
 from models import cep1, farmer, newsvendor
@@ -54,6 +56,22 @@ def test_scenarios_are_as_good_as_the_best_subset_of_outcomes(name, count):
     least = least_cost_of_subsets(csg.Oracle(model), outcomes, count)
     assert found.cost <= least + 1e-3 * abs(least)
     assert found.scenarios.shape == (count, outcomes.shape[1])
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(seed=st.integers(0, 9), count=st.integers(1, 4), size=st.integers(5, 25))
+@settings(max_examples=6, deadline=None)
+def test_no_set_is_worse_than_kmeans_or_forward_selection(name, seed, count, size):
+    model, outcomes = MODELS[name](), outcomes_of(name, size, seed)
+    weights = np.random.default_rng(seed).dirichlet(np.ones(size))
+    found = csg.reduce(model, outcomes, weights, scenarios=count, seconds=3)
+    oracle = csg.Oracle(model)
+    for method in ("kmeans", "forward"):
+        simple = csg.reduce(model, outcomes, weights, scenarios=count, method=method)
+        other = oracle.solve(simple.scenarios, simple.weights).decision
+        least = expected_cost(oracle, other, outcomes, weights)
+        assert found.cost <= least + 1e-9 * abs(least)
+        assert found.gap <= found.gaps[method]
 
 
 @pytest.mark.parametrize("name", MODELS)

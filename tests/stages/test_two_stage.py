@@ -9,6 +9,8 @@ from pyomo.network import Arc, Port
 
 import pyomo_csg as csg
 from models import cep1, farmer, newsvendor, sslp
+from pyomo_csg.solve.compile.compiler import compile_model
+from pyomo_csg.solve.lp.recourse_blocks import independent_blocks
 from tests.solving import solve, transform
 from tests.zoo import ZOO, sos_piecewise
 
@@ -327,3 +329,49 @@ def test_every_problem_is_listed_at_once():
     assert str(error.value).startswith(
         "'newsvendor' is not a usable two-stage model:\n  - 2 Objectives"
     )
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_stages_are_those_that_follow_from_the_graph(name):
+    """A row belongs to the recourse if it touches a recourse variable or uncertain data."""
+    graph = csg.TwoStageModel(ZOO[name]()).graph
+    late = {
+        node
+        for node, data in graph.nodes(data=True)
+        if data["stage"] == "recourse" and data["kind"] in ("variable", "parameter")
+    }
+    for node, data in graph.nodes(data=True):
+        if data["kind"] == "constraint":
+            expected = "recourse" if late & set(graph[node]) else "first"
+            assert data["stage"] == expected
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_graph_shows_the_blocks_that_the_recourse_is_decomposed_into(name):
+    two_stage = csg.TwoStageModel(ZOO[name]())
+    compiled = compile_model(two_stage)
+    if compiled.quadratic or two_stage.risk is not None:
+        pytest.skip("only linear recourse is decomposed")
+    graph = two_stage.graph
+    kept = [
+        node
+        for node, data in graph.nodes(data=True)
+        if data["stage"] == "recourse"
+        and data["kind"] in ("variable", "constraint")
+        and not getattr(data["component"], "fixed", False)
+    ]
+    parts = [
+        {node for node in part if graph.nodes[node]["kind"] == "variable"}
+        for part in nx.connected_components(graph.subgraph(kept))
+    ]
+    names = [v.name for v in two_stage.recourse_variables]
+    blocks = independent_blocks(compiled)
+    found = [{names[j] for j in block.columns.tolist()} & set(kept) for block in blocks]
+    linked = [part for part in parts if len(part) > 1]
+    # Fixed variables and those of no row have no block of their own.
+    for part in linked:
+        assert any(part <= block for block in found)
+    for block in (one for one in found if len(one) > 1):
+        assert any(block <= part for part in linked) or all(
+            not set(graph[v]) & set(kept) for v in block
+        )

@@ -264,6 +264,9 @@ def approximate_bound(
     if net is None:
         found = f"method {policy.method!r} trains none; fit by 'static' or 'dynamic'"
         raise DataError("The policy has no Loss-Net", [found])
+    if "lipschitz" not in net:
+        found = "its Loss-Net is a module of yours; fit without loss_net="
+        raise DataError("The Loss-Net has no bounds of its layers", [found])
     n, m = net["pairs"], net["cases"]
     if len(setting.pairs) != n:
         found = (

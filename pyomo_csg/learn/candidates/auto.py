@@ -23,7 +23,7 @@ from pyomo_csg.learn.selection.plan import Plan
 from pyomo_csg.learn.selection.scoring import (
     Scoreboard,
     compare_candidates,
-    observed_costs,
+    held_out_costs,
 )
 from pyomo_csg.learn.task import Task
 
@@ -140,7 +140,7 @@ def choose_fold(task: Task, winner: Candidate, most: int) -> int:
 
     def compute() -> dict[str, np.ndarray]:
         fits = task.log.each(stage, winner.fits)
-        return {"losses": np.stack([observed_costs(task, fit, rows) for fit in fits])}
+        return {"losses": np.stack([held_out_costs(task, fit, rows) for fit in fits])}
 
     losses = task.checkpoint.stage(stage, compute)["losses"]
     if np.isnan(losses).all():

@@ -27,6 +27,7 @@ from pyomo_csg.learn.distributions.samplers import (
     ResidualSampler,
     Sampler,
 )
+from pyomo_csg.learn.distributions.user_distribution import USERS
 from pyomo_csg.learn.methods.direct import train_direct
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.static import (
@@ -55,6 +56,7 @@ _LEADERS = 3
 _USERS_ATOMS = "location-scale, MMD"
 _LOSS_NETS = tuple(f"Loss-Net {factor:g}" for factor in GRID)
 _UNTRAINED = (
+    USERS,
     SAMPLE_AVERAGE,
     *(kind for kind in WEIGHTED if kind != "empirical"),
     *(f"{kind} residuals" for kind in FORECASTS),
@@ -214,7 +216,9 @@ class Candidates:
             case "direct":
                 return [self._direct(name, self._outcome_samplers(), _FAR_FROM_MMD)]
             case "direct, near mmd":
-                observed = ObservedSampler(self._task.history.outcomes)
+                observed = self._task.target_sampler or ObservedSampler(
+                    self._task.history.outcomes
+                )
                 return [self._direct(name, [observed] * len(self._folds), _NEAR_MMD)]
             case "constant":
                 return [self._constants.constant()]
@@ -311,6 +315,8 @@ class Candidates:
 
     def _outcome_samplers(self) -> list[Sampler]:
         """Return what decisions are evaluated on in training, for each fold."""
+        if self._task.distribution is not None:
+            return [*self.distributions.samplers(USERS)]
         best = self._best_distribution(self.distributions.names)
         return [*self.distributions.samplers(best)]
 

@@ -16,7 +16,8 @@ from pyomo_csg.learn.distributions.conditional import (
     fit_distributions,
 )
 from pyomo_csg.learn.distributions.residuals import Residuals
-from pyomo_csg.learn.distributions.samplers import ResidualSampler
+from pyomo_csg.learn.distributions.samplers import ResidualSampler, Sampler
+from pyomo_csg.learn.distributions.user_distribution import USERS
 from pyomo_csg.learn.networks.domains import Omega
 from pyomo_csg.learn.networks.location_scale import (
     fit_location_scale,
@@ -108,17 +109,20 @@ class FoldDistributions:
         in_time = history.has_panels or task.config.rows == "series"
         seed = int(task.rng("distributions").integers(2**31))
         rows = self._folds.rows
+        mine = task.distribution
+        own: dict[str, ConditionalDistribution] = {} if mine is None else {USERS: mine}
         return [
-            fit_distributions(
-                history.contexts[mine],
-                history.outcomes[mine],
+            own
+            | fit_distributions(
+                history.contexts[some],
+                history.outcomes[some],
                 lower,
                 upper,
                 seed,
                 in_time=in_time,
                 kinds=self._kinds,
             )
-            for mine in task.log.each("conditional distributions", rows)
+            for some in task.log.each("conditional distributions", rows)
         ]
 
     @property
@@ -133,8 +137,10 @@ class FoldDistributions:
         found = self.by_fold[0]
         return [name for name in self.names if isinstance(found[name], Residuals)]
 
-    def samplers(self, name: str, observed: float = 0.5) -> list[DistributionSampler]:
+    def samplers(self, name: str, observed: float = 0.5) -> Sequence[Sampler]:
         """Return the samplers of a distribution, one for each fold."""
+        if name == USERS and (own := self._task.target_sampler) is not None:
+            return [own] * len(self._folds)
         pairs = zip(self.by_fold, self._folds.rows, strict=True)
         return [
             DistributionSampler(found[name], rows, self._task, observed)

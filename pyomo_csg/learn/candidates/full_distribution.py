@@ -38,7 +38,8 @@ def learn_full(task: Task, seconds: float) -> MethodResult:
     If even a few held-out rows take too long, the mixture is returned without a comparison.
     """
     folds = make_folds(task, task.config.folds or _FOLDS)
-    distributions = FoldDistributions(task, folds, (*_KINDS, "mixture"))
+    kinds = (*_KINDS, "mixture") if task.distribution is None else ()
+    distributions = FoldDistributions(task, folds, kinds)
     candidates = list(_candidates(task, distributions))
     budget = _SHARE * min(DEFAULT_SECONDS, seconds)
     each = _seconds_each(task, candidates[-1])

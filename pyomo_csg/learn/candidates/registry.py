@@ -15,6 +15,8 @@ from pyomo_csg.learn.candidates.fold_distributions import FoldDistributions
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.samplers import ObservedSampler, Sampler
 from pyomo_csg.learn.fit_result import MethodResult, Selection
+from pyomo_csg.learn.loss_kinds import LossKind
+from pyomo_csg.learn.methods import specifications
 from pyomo_csg.learn.methods.custom import train_custom
 from pyomo_csg.learn.methods.direct import Direct
 from pyomo_csg.learn.methods.dynamic import train_dynamic
@@ -48,7 +50,7 @@ from pyomo_csg.learn.selection.fits import (
 )
 from pyomo_csg.learn.selection.folds import holdout_folds
 from pyomo_csg.learn.selection.plan import SOME_KINDS, Plan
-from pyomo_csg.learn.selection.scoring import compare_candidates, observed_costs
+from pyomo_csg.learn.selection.scoring import compare_candidates, held_out_costs
 from pyomo_csg.learn.task import Task
 
 
@@ -92,16 +94,26 @@ class _MethodFit:
     def __init__(self, task: Task, method: BuiltIn | Method, kind: Any, head: Any):
         self._task, self._name, self._kind, self._head = task, method.name, kind, head
         self._regularization = method_regularization(method)
-        self._loss_kind = getattr(method, "loss_kind", "optimistic")
+        self._loss_kind = LossKind()
+        if isinstance(method, specifications.LearnsLosses):
+            self._loss_kind = LossKind(method.loss_kind, method.regret)
         self._folds = holdout_folds(task)
         self._held_out = self._folds.held_out[0]
+
+    def _new_bodies(self) -> list[nn.Module]:
+        """Return the networks at which MMD fits and those with a given lambda begin."""
+        return new_bodies(self._task, self._kind, self._folds.rows, "mmd")
 
     def train_mmd(self) -> Candidate:
         """Return the MMD networks."""
         task, folds = self._task, self._folds
-        bodies = new_bodies(task, self._kind, folds.rows, "mmd")
         trained = train_mmd(
-            task, bodies, folds.rows, folds.held_out, "mmd", head=self._head
+            task,
+            self._new_bodies(),
+            folds.rows,
+            folds.held_out,
+            "mmd",
+            head=self._head,
         )
         return network_candidate("mmd", trained, [self._head] * len(trained))
 
@@ -112,14 +124,22 @@ class _MethodFit:
 
         def train() -> list[nn.Module]:
             samplers: Sequence[Sampler]
-            if history.has_panels:
+            if (sampler := task.target_sampler) is not None:
+                samplers = [sampler] * len(rows)
+            elif history.has_panels:
                 samplers = [ObservedSampler(history.outcomes)] * len(rows)
             else:
                 distributions = FoldDistributions(task, self._folds, SOME_KINDS)
                 *_, last = distributions.names  # the mixture, unless rows are too few
                 samplers = [*distributions.samplers(last)]
             heads = None if self._head is None else [self._head] * len(rows)
-            direct = Direct(task, samplers, heads, regularization=float(weight))
+            direct = Direct(
+                task,
+                samplers,
+                heads,
+                regularization=float(weight),
+                kind=self._loss_kind,
+            )
             return direct.train(mmd.bodies, rows, "direct")
 
         bodies = train_or_restore(task, "direct", mmd.bodies, train)
@@ -136,9 +156,9 @@ class _MethodFit:
     def train_on_loss_nets(self, mmd: Candidate) -> list[Candidate]:
         """Return one candidate per lambda, trained on a Loss-Net.
 
-        With a lambda of the user's, networks start from new weights, as in the paper. With
-        ``'auto'`` or 0 they start from the MMD networks: without MMD, only the start keeps
-        a network near the data.
+        With a lambda of the user's, networks begin where the MMD networks began, as in the
+        paper. With ``'auto'`` or 0 they begin at the MMD networks: without MMD, only the
+        start keeps a network near the data.
         """
         task, stage, folds = self._task, self._name, self._folds
         chooses = self._regularization == "auto"
@@ -154,8 +174,10 @@ class _MethodFit:
                     resolve_lambda(grid[0], task, [body], [mine], self._head)
                     for body, mine in zip(start, rows, strict=True)
                 ]
+            begins_anew = self._regularization not in ("auto", 0)
             options: dict[str, Any] = {
-                "fresh": self._regularization not in ("auto", 0),
+                "fresh": self._new_bodies() if begins_anew else None,
+                "held_out": folds.held_out,
                 "head": self._head,
                 "kind": self._loss_kind,
             }
@@ -178,7 +200,7 @@ class _MethodFit:
         selection = Selection(candidates[0].name)
         if len(candidates) > 1:
             for candidate in candidates:
-                losses.append(observed_costs(task, candidate.fits[0], held))
+                losses.append(held_out_costs(task, candidate.fits[0], held))
             names = [candidate.name for candidate in candidates]
             selection = compare_candidates(names, np.stack(losses))
         best = next(
@@ -196,8 +218,8 @@ class _MethodFit:
         return MethodResult(
             final.generator(task),
             selection,
-            lambda: losses[best] if losses else observed_costs(task, first, held),
-            scored_costs=losses[best] if losses else None,
+            lambda: losses[best] if losses else held_out_costs(task, first, held),
+            scored_costs=losses[best] if losses and task.distribution is None else None,
         )
 
     def mmd_result(self, mmd: Candidate) -> MethodResult:
@@ -214,5 +236,5 @@ class _MethodFit:
             final.generator(task),
             Selection("mmd"),
             losses,
-            lambda: observed_costs(task, first, held),
+            lambda: held_out_costs(task, first, held),
         )

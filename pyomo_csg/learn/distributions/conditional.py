@@ -13,6 +13,9 @@ from pyomo_csg.learn.distributions.forecasts.forest import Forest
 from pyomo_csg.learn.distributions.mixture import mix, restore_mixture
 from pyomo_csg.learn.distributions.residuals import fit_residuals, restore_residuals
 from pyomo_csg.learn.distributions.stored_arrays import Arrays, StoredArrays, damage
+from pyomo_csg.learn.distributions.user_distribution import (
+    restore_user_distribution,
+)
 from pyomo_csg.learn.distributions.weighted import (
     Empirical,
     Weighted,
@@ -139,6 +142,8 @@ def restore(
 def restore_stored(stored: StoredArrays, depth: int = 0) -> ConditionalDistribution:
     """Return a distribution as :func:`restore` does; a mixture has no mixtures as parts."""
     kind, name = stored.text("kind"), stored.text("name")
+    if kind == "user" and not depth:
+        return restore_user_distribution(stored)
     if kind == "empirical":
         history = stored.numbers("history", None, None)
         if not len(history):

@@ -17,6 +17,8 @@ from pyomo_csg.errors import DataError
 from pyomo_csg.stages.inputs import float_array
 
 Kernel = Callable[[Tensor, Tensor], Tensor]
+# From weights (B, K), points (B, K, p), weights (B, M) and points (B, M, p) to (B,).
+Distance = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 def energy(one: Tensor, other: Tensor) -> Tensor:
@@ -108,13 +110,69 @@ def mmd_loss(
 
     Scenarios are (..., K, p), outcomes (..., p), and weights (..., K), by default 1/K.
     """
-    if weights is None:
-        count = scenarios.shape[-2]
-        weights = scenarios.new_full(scenarios.shape[:-1], 1 / count)
+    return mmd_to_points(scenarios, outcomes[..., None, :], weights, kernel)
+
+
+def mmd_to_points(
+    scenarios: Tensor,
+    points: Tensor,
+    weights: Tensor | None = None,
+    kernel: Kernel = energy,
+) -> Tensor:
+    """Return :func:`mmd_loss` for a target of equally likely points (..., M, p)."""
+    weights = _or_equal(scenarios, weights)
     among = kernel(scenarios, scenarios)
-    to_outcome = kernel(scenarios, outcomes[..., None, :])[..., 0]
+    to_target = kernel(scenarios, points).mean(-1)
     within = torch.einsum("...i,...ij,...j->...", weights, among, weights)
-    return within - 2 * (weights * to_outcome).sum(-1)
+    return within - 2 * (weights * to_target).sum(-1)
+
+
+def distance_losses(
+    scenarios: Tensor, points: Tensor, weights: Tensor | None, distance: Distance
+) -> Tensor:
+    """Return the user's distances (...) of scenarios from equally likely points (..., M, p)."""
+    weights = _or_equal(scenarios, weights)
+    shares = points.new_full(points.shape[:-1], 1 / points.shape[-2])
+    flat = [weights.flatten(0, -2), scenarios.flatten(0, -3)]
+    flat += [shares.flatten(0, -2), points.flatten(0, -3)]
+    return distance(*flat).reshape(scenarios.shape[:-2])
+
+
+def check_distance(distance: Any, count: int, numbers: int) -> None:
+    """Raise a DataError unless a distance gives finite losses with finite gradients."""
+    subject = "The distance cannot be used"
+    generator = torch.Generator().manual_seed(0)
+    size = (3, count, numbers)
+    scenarios = torch.randn(size, generator=generator, dtype=torch.float64)
+    points = torch.randn((3, 2, numbers), generator=generator, dtype=torch.float64)
+    scenarios[0] = points[
+        0, 0
+    ]  # scenarios may coincide with each other and with outcomes
+    scenarios.requires_grad_(True)
+    called = (
+        f"for weights (3, {count}), scenarios {size}, weights (3, 2) and outcomes "
+        f"(3, 2, {numbers}) it "
+    )
+    try:
+        found = distance_losses(scenarios, points, None, distance)
+        found.sum().backward()
+    except Exception as error:  # a user's function may raise anything
+        failed = f"{called}gave an error ({type(error).__name__}: {error})"
+        remedy = "return a tensor (3,), made by torch operations"
+        raise DataError(subject, [f"{failed:.400}; {remedy}"]) from error
+    if not bool(torch.isfinite(found).all()):
+        raise DataError(subject, [f"{called}gave {found.tolist()}; return numbers"])
+    if scenarios.grad is None or not bool(torch.isfinite(scenarios.grad).all()):
+        problem = f"{called}has a gradient that is not finite where points coincide"
+        remedy = "add a small number under roots, such as torch.sqrt(squares + 1e-12)"
+        raise DataError(subject, [f"{problem}; {remedy}"])
+
+
+def _or_equal(scenarios: Tensor, weights: Tensor | None) -> Tensor:
+    """Return weights (..., K), by default 1/K."""
+    if weights is not None:
+        return weights
+    return scenarios.new_full(scenarios.shape[:-1], 1 / scenarios.shape[-2])
 
 
 def _distances(one: Tensor, other: Tensor) -> Tensor:

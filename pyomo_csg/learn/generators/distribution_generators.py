@@ -20,6 +20,7 @@ from pyomo_csg.learn.distributions.stored_arrays import (
     damage,
     with_prefix,
 )
+from pyomo_csg.learn.distributions.user_distribution import UserDistribution
 from pyomo_csg.learn.generators.array_networks import (
     body_function,
     feedforward_types,
@@ -89,6 +90,11 @@ class _FramedGenerator:
 
     def __init__(self, frame: Frame, count: int | None):
         self.frame, self.count = frame, count
+
+    @property
+    def is_users(self) -> bool:
+        """Whether scenarios come from an object of the user's."""
+        return isinstance(getattr(self, "distribution", None), UserDistribution)
 
     @property
     def context_shape(self) -> tuple[int, ...]:

@@ -81,6 +81,8 @@ def check_generator(generator: ScenarioGenerator, two_stage: TwoStageModel) -> N
 
 def _find_problem(generator: ScenarioGenerator, numbers: int) -> str:
     """Return the first problem with a generator; empty text if there is none."""
+    if getattr(generator, "is_users", False):  # the mean context may mean nothing to it
+        return _size_problem(generator, numbers)
     middle = np.array(np.broadcast_to(generator.center, generator.context_shape))[None]
     with np.errstate(all="ignore"):  # of numbers that are not finite, checked below
         scenarios, weights = generator(middle)

@@ -12,13 +12,17 @@ from torch import Tensor, nn
 
 from pyomo_csg.learn.checkpoint import train_or_restore
 from pyomo_csg.learn.distributions.samplers import Sampler
+from pyomo_csg.learn.loss_kinds import LossKind
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import scenarios_from_output
 from pyomo_csg.learn.task import Task
+from pyomo_csg.learn.torch_layers import TaskLoss
 from pyomo_csg.learn.trainer import Schedule, train_ensemble
 from pyomo_csg.solve import Oracle
 
 logger = logging.getLogger(__name__)
+
+_RECOURSE = LossKind("recourse")
 
 
 def train_direct(
@@ -48,8 +52,8 @@ class Direct:
     scenario would spread otherwise. Programs that could not be solved have no gradient:
     there, only the MMD loss moves the scenarios. ``regularization`` is the weight of the MMD
     loss, in standard deviations of either loss. ``oracle`` may be that of a relaxation,
-    which is faster than the task's; its integer programs may stop at ``mip_gap``. ``failed``
-    counts the unsolved programs.
+    which is faster than the task's; its integer programs may stop at ``mip_gap``. ``kind`` is
+    that of the losses. ``failed`` counts the unsolved programs.
     """
 
     def __init__(
@@ -61,11 +65,14 @@ class Direct:
         regularization: float = 0.0,
         draws: int | None = None,
         together: bool = False,
+        kind: LossKind = _RECOURSE,
         mip_gap: float | None = None,
     ):
         self._task, self._samplers, self._together = task, samplers, together
-        self._mip_gap = mip_gap
-        self._oracle = oracle or task.oracle
+        self._task_loss = TaskLoss(
+            oracle or task.oracle, kind.kind, regret=kind.regret, on_error="record"
+        )
+        self._task_loss.mip_gap = mip_gap
         self._regularization = regularization
         self._draws = draws or task.config.draws
         self._heads = heads or [task.head] * len(samplers)
@@ -151,20 +158,17 @@ class Direct:
     ) -> tuple[Tensor, Tensor]:
         """Return differentiable task losses (S, B), and where they could not be solved."""
         shape = scenarios.shape[:2]
-        values, shares = scenarios.detach().numpy(), weights.detach().numpy()
-        found = self._task.loss_gradient(
-            values.reshape(-1, *values.shape[2:]),
+        shares = weights.detach().numpy().reshape(-1, weights.shape[-1])
+        task_loss, known = self._task_loss, self._task.history.known[rows.reshape(-1)]
+        task_loss.deadline = self._task.log.deadline
+        found = task_loss(
+            scenarios.flatten(0, 1),
             outcomes.reshape(-1, *outcomes.shape[2:]),
-            self._task.solver_weights(shares.reshape(-1, shares.shape[-1])),
-            self._oracle,
-            rows.reshape(-1),
-            self._mip_gap,
+            self._task.solver_weights(shares),
+            known=known if known.size else None,
         )
-        self.failed += len(found.failures)
-        unit = self._task.cost_scale
-        losses = torch.as_tensor(np.nan_to_num(found.loss) / unit).reshape(shape)
-        slopes = torch.as_tensor(np.nan_to_num(found.gradient) / unit)
-        # The added term is zero; its gradient is that of the losses.
-        change = (scenarios - scenarios.detach()) * slopes.reshape(scenarios.shape)
-        unsolved = torch.as_tensor(np.isnan(found.loss)).reshape(shape)
-        return losses + change.sum(dim=(-1, -2)), unsolved
+        self._task.log.check_time()
+        self.failed += len(task_loss.failures)
+        losses = (found / self._task.cost_scale).reshape(shape)
+        unsolved = torch.isnan(losses.detach())
+        return torch.where(unsolved, torch.zeros_like(losses), losses), unsolved

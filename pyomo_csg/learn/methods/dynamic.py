@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from pyomo_csg.learn.loss_kinds import LossKind
 from pyomo_csg.learn.methods.labels import label_bodies
 from pyomo_csg.learn.methods.static import (
     LossNetFit,
@@ -55,9 +56,10 @@ def train_dynamic(
     rounds: int,
     buffer: int,
     *,
-    fresh: bool = False,
+    fresh: Sequence[nn.Module] | None = None,
+    held_out: Sequence[np.ndarray] | None = None,
     head: Any = None,
-    kind: str = "optimistic",
+    kind: str | LossKind = "optimistic",
 ) -> list[DynamicFit]:
     """Train as :func:`~pyomo_csg.learn.methods.static.train_static`, then in rounds.
 
@@ -66,7 +68,9 @@ def train_dynamic(
     in static training continue to, and it learns from the labels of all of them.
     """
     options = {"head": head, "kind": kind}
-    first = train_static(task, start, lambdas, rows, stage, fresh=fresh, **options)
+    first = train_static(
+        task, start, lambdas, rows, stage, fresh=fresh, held_out=held_out, **options
+    )
     bodies = [fit.body for fit in first]
     nets = list(dict.fromkeys(fit.loss_net for fit in first))
     shared = [nets.index(fit.loss_net) for fit in first]  # the Loss-Net of each member
@@ -76,7 +80,10 @@ def train_dynamic(
     largest = max(len(fit.samples) for fit in first)
     for t in range(1, rounds + 1):
         name = f"{stage} round {t}"
-        labeled = label_bodies(task, bodies, rows, f"{name} labels", **options)
+        count = task.config.label_scenarios
+        labeled = label_bodies(
+            task, bodies, rows, f"{name} labels", count=count, **options
+        )
         for s, replay in enumerate(buffers):
             members = zip(shared, labeled, strict=True)
             replay.push(concatenate_samples([mine for k, mine in members if k == s]))
@@ -86,7 +93,7 @@ def train_dynamic(
         nets = train_loss_nets(task, nets, samples, f"{name} Loss-Net", max(1, epochs))
         mine = [nets[s] for s in shared]
         bodies = train_on_loss_net(
-            task, bodies, mine, lambdas, rows, f"{name} Task-Net", head
+            task, bodies, mine, lambdas, rows, f"{name} Task-Net", head, held_out
         )
     return [
         DynamicFit(body, nets[s], buffers[s].samples(), buffers[s])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from pyomo_csg.learn.loss_kinds import LossKind
 from pyomo_csg.learn.methods.mmd import expand_heads
 from pyomo_csg.learn.networks.loss_net import LossSamples
 from pyomo_csg.learn.task import Task
@@ -27,9 +28,13 @@ def label_bodies(
     rows: Sequence[np.ndarray],
     stage: str,
     head: Any = None,
-    kind: str = "optimistic",
+    kind: str | LossKind = "optimistic",
+    count: int | None = None,
 ) -> list[LossSamples]:
-    """Return the scenarios of bodies on their rows with losses, solved in one batch."""
+    """Return the scenarios of bodies on their rows with losses, solved in one batch.
+
+    With a ``count``, they are as many of each row's scenarios, drawn at random.
+    """
     heads = expand_heads(task, head, len(bodies))
     found = [
         task.generate_scenarios(body, mine, its_head)
@@ -37,8 +42,9 @@ def label_bodies(
     ]
     scenarios = np.concatenate([one for one, _ in found])
     weights = np.concatenate([one for _, one in found])
+    scenarios, weights = some_scenarios(scenarios, weights, count, task.rng(stage))
     places = np.concatenate(list(rows))
-    outcomes = task.history.outcomes[places]
+    outcomes = task.draw_targets(places, task.rng(f"{stage} outcomes"))
     shares = task.solver_weights(weights)
     losses = label_losses(task, stage, scenarios, outcomes, shares, kind, places)
     task.log.record(stage, len(losses), missing=int(np.isnan(losses).sum()))
@@ -47,13 +53,28 @@ def label_bodies(
     return [together.take(cases) for cases in np.split(np.arange(total), ends)]
 
 
+def some_scenarios(
+    scenarios: np.ndarray,
+    weights: np.ndarray,
+    count: int | None,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``count`` of each case's scenarios (n, K, p), and their weights (n, count)."""
+    if count is None or count >= scenarios.shape[1]:
+        return scenarios, weights
+    order = rng.random(weights.shape).argsort(axis=1)[:, :count]
+    some = np.take_along_axis(weights, order, axis=1)
+    picked = np.take_along_axis(scenarios, order[..., None], axis=1)
+    return picked, some / some.sum(axis=1, keepdims=True)
+
+
 def label_losses(
     task: Task,
     stage: str,
     scenarios: np.ndarray,
     outcomes: np.ndarray,
     weights: np.ndarray | None = None,
-    kind: str = "optimistic",
+    kind: str | LossKind = "optimistic",
     rows: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the losses (n,) of deciding on scenarios (n, K, p) when outcomes (n, p) follow.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,16 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.learn.checkpoint import train_or_restore
-from pyomo_csg.learn.distributions.features import evenly_spaced
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.task_nets import scenarios_from_output
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, train_ensemble
+from pyomo_csg.learn.trainer import EarlyStopping, Schedule, train_ensemble
 
 _MOST_STEPS, _LEAST_EPOCHS = 2400, 2  # a long history needs fewer passes over it
-_MOST_STOPPING_ROWS = 1000  # held-out rows of a member, for early stopping
 
 Generator = Callable[[np.ndarray], tuple[Tensor, Tensor]]
+Losses = Callable[[Tensor, Tensor, np.ndarray], Tensor]
 
 
 def train_mmd(
@@ -53,34 +51,68 @@ def _train(
     stage: str,
     head: Any,
 ) -> list[nn.Module]:
+    return train_task_nets(
+        task,
+        bodies,
+        task.mmd_losses,
+        rows,
+        held_out,
+        stage,
+        schedule=mmd_schedule(task, rows),
+        scale=torch.full((len(bodies),), mmd_scale(task)),
+        head=head,
+    )
+
+
+def mmd_schedule(task: Task, rows: Sequence[np.ndarray]) -> Schedule:
+    """Return the schedule of networks that begin anew, whatever they minimize."""
     config = task.config
+    schedule = Schedule(config.mmd_epochs, config.batch, config.mmd_rate, config.decay)
+    most = max(_LEAST_EPOCHS, _MOST_STEPS // schedule.steps(rows))
+    return replace(schedule, epochs=min(schedule.epochs, most))
+
+
+def train_task_nets(
+    task: Task,
+    bodies: Sequence[nn.Module],
+    losses: Losses,
+    rows: Sequence[np.ndarray],
+    held_out: Sequence[np.ndarray] | None,
+    stage: str,
+    *,
+    schedule: Schedule,
+    scale: Tensor,
+    head: Any = None,
+    order: str | None = None,
+) -> list[nn.Module]:
+    """Return copies of bodies trained on losses of their scenarios, in one ensemble.
+
+    This is the optimizer of all methods with an MMD loss. ``losses`` maps scenarios
+    (S, B, K, p), weights and rows (S, B) to losses (S, B), and ``scale`` (S,) is their
+    size. Held-out rows are those of each fold, and members come fold by fold, objective
+    by objective: see :class:`EarlyStopping`. Stages of one ``order`` visit their rows in
+    the same order.
+    """
     ensemble = Ensemble(bodies).to(task.device)
     generate = scenario_generator(task, ensemble, head)
-    scale = mmd_scale(task)
 
     def loss(batch: np.ndarray) -> Tensor:
-        return task.mmd_losses(*generate(batch), batch).mean(-1) / scale
+        return losses(*generate(batch), batch).mean(-1) / scale
 
-    rate, decay = config.mmd_rate, config.decay
-    schedule = Schedule(config.mmd_epochs, config.batch, rate, decay)
-    most = max(_LEAST_EPOCHS, _MOST_STEPS // schedule.steps(rows))
-    schedule = replace(schedule, epochs=min(schedule.epochs, most))
-    stopping = _EarlyStopping(task, ensemble, generate, held_out)
+    def held_out_losses(batch: np.ndarray) -> Tensor:
+        return losses(*generate(batch), batch)
+
+    stopping = EarlyStopping(ensemble, held_out_losses, held_out)
     with task.log.stage(stage, schedule.epochs) as bar:
 
-        def after_epoch(epoch: int, losses: np.ndarray) -> None:
-            bar.step(loss=float(losses.mean()) * scale, **stopping.update(epoch))
+        def after_epoch(epoch: int, found: np.ndarray) -> None:
+            mean = float((found * scale.numpy()).mean())
+            bar.step(loss=mean, **stopping.update(epoch))
 
-        train_ensemble(ensemble, loss, rows, schedule, task.rng(stage), after_epoch)
-    stopping.update(0)
-    if stopping.state is not None:
-        ensemble.load(stopping.state)
-        task.log.record(
-            stage,
-            schedule.epochs,
-            best_epoch=stopping.epoch,
-            best_held_out=stopping.least,
-        )
+        rng = task.rng(order or stage)
+        train_ensemble(ensemble, loss, rows, schedule, rng, after_epoch)
+    for best in stopping.finish():
+        task.log.record(stage, schedule.epochs, **best)
     return ensemble.members()
 
 
@@ -118,51 +150,3 @@ def mmd_scale(task: Task) -> float:
     Losses are divided by it, so that the size of gradients does not depend on units.
     """
     return float((task.omega.spread / task.kernel_unit).square().mean().sqrt())
-
-
-class _EarlyStopping:
-    """Keeps the state of an ensemble with the least mean held-out loss.
-
-    ``state`` is None if no rows are held out; epoch 0 is the average of the second half.
-    """
-
-    def __init__(
-        self,
-        task: Task,
-        ensemble: Ensemble,
-        generate: Generator,
-        held_out: Sequence[np.ndarray] | None,
-    ):
-        self._task, self._ensemble, self._generate = task, ensemble, generate
-        some = [
-            mine[evenly_spaced(len(mine), _MOST_STOPPING_ROWS)]
-            for mine in held_out or []
-        ]
-        self._rows, self._shares = _pad_rows(some)
-        self.epoch, self.least = 0, math.inf
-        self.state: list[Tensor] | None = None
-
-    def update(self, epoch: int) -> dict[str, Any]:
-        """Return the mean held-out loss, and keep the state if it is the least so far."""
-        if not self._rows.size:
-            return {}
-        with torch.no_grad(), self._ensemble.eval_mode():
-            scenarios, weights = self._generate(self._rows)
-            losses = self._task.mmd_losses(scenarios, weights, self._rows).numpy()
-        found = float((self._shares * losses).sum())
-        if found < self.least:
-            self.epoch, self.least = epoch, found
-            self.state = self._ensemble.state()
-        return {"held_out": found}
-
-
-def _pad_rows(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows (S, B) and their weights in a mean over members of their means."""
-    longest = max((len(mine) for mine in rows), default=0)
-    members = max(1, sum(len(mine) > 0 for mine in rows))
-    padded = np.zeros((len(rows), longest), dtype=int)
-    shares = np.zeros((len(rows), longest))
-    for s, mine in enumerate(rows):
-        padded[s, : len(mine)] = mine
-        shares[s, : len(mine)] = 1 / (members * max(1, len(mine)))
-    return padded, shares

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import torch
+
 from pyomo_csg.learn.distributions.distances import KERNELS
+from pyomo_csg.learn.loss_kinds import LossFunction, loss_kind_problems
 from pyomo_csg.validation import Problems, is_number, is_one_of
 
 if TYPE_CHECKING:
     from torch import nn
 
     from pyomo_csg.learn.methods.training_task import TrainingTask
-
-LOSS_KINDS = ("optimistic", "pessimistic", "recourse")
 
 
 class Method(Protocol):
@@ -56,9 +57,9 @@ class BuiltIn:
 
     def __post_init__(self) -> None:
         problems = Problems(f"Invalid settings of csg.methods.{type(self).__name__}")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            problems.add(*_setting_problems(self.name, field.name, value))
+        for one in fields(self):
+            value = getattr(self, one.name)
+            problems.add(*_setting_problems(self.name, one.name, value))
         problems.raise_any()
 
 
@@ -68,8 +69,8 @@ class MMD(BuiltIn):
 
     Parameters
     ----------
-    kernel : str or callable, optional
-        As ``kernel`` of :class:`pyomo_csg.FitConfig`, whose kernel is the default.
+    kernel, distance : optional
+        As in :class:`pyomo_csg.FitConfig`, whose kernel is the default.
 
     Examples
     --------
@@ -80,18 +81,34 @@ class MMD(BuiltIn):
 
     name: ClassVar[str] = "mmd"
     kernel: str | Callable[..., Any] | None = None
+    distance: Callable[..., Any] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
-class Static(BuiltIn):
+class LearnsLosses(BuiltIn):
+    """Base of the methods that train on losses of a kind."""
+
+    regularization: float | str = "auto"
+    loss_kind: str | LossFunction = "optimistic"
+    regret: bool = field(default=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Static(LearnsLosses):
     """Static PCSG, which trains on a Loss-Net and the MMD loss: ``'static'``.
 
     Parameters
     ----------
     regularization : float or str
         As in :func:`pyomo_csg.fit`.
-    loss_kind : {'optimistic', 'pessimistic', 'recourse'}
-        Of the losses that the Loss-Net learns, as in :meth:`pyomo_csg.Oracle.loss`.
+    loss_kind : {'optimistic', 'pessimistic', 'recourse'} or callable
+        Of the losses that the Loss-Net learns, as in :meth:`pyomo_csg.Oracle.loss`; or a
+        function of decisions (B, s), outcomes (B, p) and costs (B,), tensors in the units
+        of the model, to losses (B,).
+    regret : bool
+        Whether costs are those above the least cost if the outcome were known.
+    loss_net : Module, optional
+        As in :class:`pyomo_csg.FitConfig`.
 
     Examples
     --------
@@ -101,19 +118,18 @@ class Static(BuiltIn):
     """
 
     name: ClassVar[str] = "static"
-    regularization: float | str = "auto"
-    loss_kind: str = "optimistic"
+    loss_net: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
-class Dynamic(BuiltIn):
+class Dynamic(LearnsLosses):
     """Dynamic PCSG, which trains the Loss-Net again in rounds: ``'dynamic'``.
 
     ``rounds`` and ``buffer`` of :class:`pyomo_csg.FitConfig` say how often, and on how much.
 
     Parameters
     ----------
-    regularization, loss_kind
+    regularization, loss_kind, regret, loss_net
         As in :class:`Static`.
 
     Examples
@@ -124,12 +140,11 @@ class Dynamic(BuiltIn):
     """
 
     name: ClassVar[str] = "dynamic"
-    regularization: float | str = "auto"
-    loss_kind: str = "optimistic"
+    loss_net: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
-class Direct(BuiltIn):
+class Direct(LearnsLosses):
     """The gradient of the cost through the optimal basis: ``'direct'``.
 
     Parameters
@@ -137,16 +152,20 @@ class Direct(BuiltIn):
     regularization : float or 'auto'
         The weight of the MMD loss, with both losses in standard deviations. ``'auto'``
         is 0.
+    loss_kind : 'recourse' or callable
+        A function as in :class:`Static`, whose gradient is followed.
+    regret : bool
+        As in :class:`Static`. It changes gradients only if ``loss_kind`` is a function.
 
     Examples
     --------
     >>> import pyomo_csg as csg
     >>> csg.methods.Direct(0.1)
-    Direct(regularization=0.1)
+    Direct(regularization=0.1, loss_kind='recourse')
     """
 
     name: ClassVar[str] = "direct"
-    regularization: float | str = "auto"
+    loss_kind: str | LossFunction = "recourse"
 
 
 @dataclass(frozen=True)
@@ -184,7 +203,7 @@ _BUILT_IN: dict[str, type[BuiltIn]] = {
 def built_in_method(name: str, regularization: Any) -> BuiltIn:
     """Return the package's method of a name, with a valid regularization."""
     kind = _BUILT_IN[name]
-    takes_one = any(field.name == "regularization" for field in fields(kind))
+    takes_one = any(one.name == "regularization" for one in fields(kind))
     return kind(**({"regularization": regularization} if takes_one else {}))
 
 
@@ -197,19 +216,27 @@ def describe_method(method: BuiltIn | Method) -> dict[str, Any]:
         "method": method.name,
         "regularization": method_regularization(method),
     }
-    settings = {
-        name: _json_value(value)
-        for name, value in sorted(getattr(method, "__dict__", {}).items())
-    }
+    settings = describe_object(method)["settings"]
     if not isinstance(method, BuiltIn):
-        kind = f"{type(method).__module__}.{type(method).__qualname__}"
-        return {**found, "method_class": kind, "method_settings": settings}
+        mine = describe_object(method)
+        settings = mine["settings"]
+        return {**found, "method_class": mine["class"], "method_settings": settings}
     unusual = {
         name: settings[name]
-        for name, usual in (("loss_kind", "optimistic"), ("candidates", None))
-        if settings.get(name, usual) != usual
+        for name in ("loss_kind", "regret", "candidates")
+        if name in settings and settings[name] != getattr(type(method), name)
     }
     return {**found, **unusual}
+
+
+def describe_object(thing: Any) -> dict[str, Any]:
+    """Return the class and the settings of a user's object, in JSON types."""
+    kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
+    values = sorted(getattr(thing, "__dict__", {}).items())
+    return {
+        "class": kind,
+        "settings": {name: _json_value(value) for name, value in values},
+    }
 
 
 def regularization_problems(method: Any, regularization: Any) -> list[str]:
@@ -259,8 +286,19 @@ def _setting_problems(method: str, name: str, value: Any) -> list[str]:
     match name:
         case "regularization":
             return regularization_problems(method, value)
-        case "loss_kind" if not is_one_of(value, LOSS_KINDS):
-            return [f"loss_kind is {value!r:.80}; give one of {LOSS_KINDS}"]
+        case "loss_kind" if method == "direct":
+            if callable(value) or is_one_of(value, ("recourse",)):
+                return []
+            return [f"loss_kind is {value!r:.80}; give 'recourse' or a function"]
+        case "loss_kind":
+            return loss_kind_problems(value, False)
+        case "regret":
+            return loss_kind_problems("recourse", value)
+        case "distance" if not (value is None or callable(value)):
+            return [f"distance is {value!r:.80}; give a function"]
+        case "loss_net" if not (value is None or isinstance(value, torch.nn.Module)):
+            kind = type(value).__name__
+            return [f"loss_net is a {kind}; give a torch.nn.Module"]
         case "kernel" if not (
             value is None or callable(value) or is_one_of(value, tuple(KERNELS))
         ):
@@ -290,4 +328,4 @@ def _json_value(value: Any) -> Any:
         return value
     if isinstance(value, list | tuple):
         return [_json_value(one) for one in value]
-    return type(value).__qualname__
+    return str(getattr(value, "__qualname__", type(value).__qualname__))

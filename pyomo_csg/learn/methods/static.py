@@ -12,19 +12,25 @@ import torch
 from torch import Tensor, nn
 
 from pyomo_csg.learn.checkpoint import restore_parameters
+from pyomo_csg.learn.loss_kinds import LossKind
 from pyomo_csg.learn.methods.labels import label_bodies
-from pyomo_csg.learn.methods.mmd import expand_heads, mmd_scale, scenario_generator
+from pyomo_csg.learn.methods.mmd import (
+    expand_heads,
+    mmd_scale,
+    mmd_schedule,
+    train_task_nets,
+)
 from pyomo_csg.learn.methods.specifications import parse_number
 from pyomo_csg.learn.networks.ensemble import Ensemble
 from pyomo_csg.learn.networks.loss_net import (
-    LossNet,
+    LossPredictor,
     LossSamples,
     new_loss_nets,
     train_loss_nets,
     untrained_loss_nets,
 )
 from pyomo_csg.learn.task import Task
-from pyomo_csg.learn.trainer import Schedule, torch_seed, train_ensemble
+from pyomo_csg.learn.trainer import Schedule
 
 GRID = (0.03, 0.3, 3.0, 30.0)  # candidate lambdas, in standard deviations
 
@@ -38,7 +44,7 @@ class LossNetFit:
     """
 
     body: nn.Module
-    loss_net: LossNet
+    loss_net: LossPredictor
     samples: LossSamples
     rows: np.ndarray | None = field(default=None, kw_only=True)
 
@@ -50,16 +56,19 @@ def train_static(
     rows: Sequence[np.ndarray],
     stage: str,
     *,
-    fresh: bool = False,
+    fresh: Sequence[nn.Module] | None = None,
+    held_out: Sequence[np.ndarray] | None = None,
     head: Any = None,
-    kind: str = "optimistic",
+    kind: str | LossKind = "optimistic",
 ) -> list[LossNetFit]:
     """Train one body per lambda and set of rows on Loss-Net + lambda * MMD.
 
     Members that start from the same body (the same object, trained by MMD) share its
-    labels; on the same rows they share a Loss-Net, too. ``fresh`` bodies start from new
-    weights, as the paper does, for as many epochs as an MMD fit. ``head`` is one for all
-    members, or a list; ``kind`` is that of the losses.
+    labels; on the same rows they share a Loss-Net, too. With ``fresh`` bodies, training
+    begins at these instead, with the schedule and the order of rows of an MMD fit: the
+    paper's methods then differ in what they minimize alone. Held-out rows, of each fold,
+    stop the training as they do an MMD fit's. ``head`` is one for all members, or a list;
+    ``kind`` is that of the losses.
     """
     heads = expand_heads(task, head, len(start))
     keys = [(id(body), id(mine)) for body, mine in zip(start, heads, strict=True)]
@@ -78,6 +87,7 @@ def train_static(
         f"{stage} labels",
         [heads[s] for s in firsts.values()],
         kind,
+        task.config.label_scenarios,
     )
     by_start = dict(zip(firsts, labeled, strict=True))
     number: dict[Any, int] = {}  # of the Loss-Net, by start and rows
@@ -92,12 +102,17 @@ def train_static(
         shared.append(number[pair])
     nets = new_loss_nets(task, samples, f"{stage} Loss-Net")
     nets = train_loss_nets(task, nets, samples, f"{stage} Loss-Net")
-    if fresh:
-        start = reset_weights(task, start, stage)
     mine = [nets[s] for s in shared]
-    epochs = task.config.mmd_epochs if fresh else task.config.task_epochs
     bodies = train_on_loss_net(
-        task, start, mine, lambdas, rows, f"{stage} Task-Net", head, epochs
+        task,
+        fresh or start,
+        mine,
+        lambdas,
+        rows,
+        f"{stage} Task-Net",
+        head,
+        held_out,
+        is_fresh=fresh is not None,
     )
     return [
         LossNetFit(body, nets[s], samples[s], rows=mine)
@@ -143,41 +158,47 @@ def save_loss_net_fits(
 def train_on_loss_net(
     task: Task,
     bodies: Sequence[nn.Module],
-    nets: Sequence[LossNet],
+    nets: Sequence[LossPredictor],
     lambdas: Sequence[float],
     rows: Sequence[np.ndarray],
     stage: str,
     head: Any = None,
-    epochs: int | None = None,
+    held_out: Sequence[np.ndarray] | None = None,
+    *,
+    is_fresh: bool = False,
 ) -> list[nn.Module]:
-    """Return bodies trained on Loss-Net + lambda * MMD, by default for ``task_epochs``."""
+    """Return bodies trained on Loss-Net + lambda * MMD.
+
+    Fresh ones are trained as an MMD fit is, others for ``task_epochs``.
+    """
     config = task.config
-    ensemble = Ensemble(bodies).to(task.device)
     frozen = [copy.deepcopy(net).requires_grad_(False) for net in nets]
     critics = Ensemble(frozen).to(task.device)
-    generate = scenario_generator(task, ensemble, head)
     penalty = torch.as_tensor(np.asarray(lambdas, dtype=float))
     # Adam does not depend on the scale, but gradients are clipped.
     scale = torch.stack([net.loss_spread for net in nets]) + penalty * mmd_scale(task)
+    drawing = task.rng(f"{stage} outcomes")
 
-    def loss(batch: np.ndarray) -> Tensor:
-        scenarios, weights = generate(batch)
-        outcomes = task.outcomes[torch.as_tensor(batch)]
-        task_loss = critics(scenarios, weights, outcomes).mean(-1)
-        return (
-            task_loss + penalty * task.mmd_losses(scenarios, weights, batch).mean(-1)
-        ) / scale
+    def losses(scenarios: Tensor, weights: Tensor, batch: np.ndarray) -> Tensor:
+        outcomes = torch.as_tensor(task.draw_targets(batch, drawing))
+        mmd = task.mmd_losses(scenarios, weights, batch)
+        return critics(scenarios, weights, outcomes) + penalty[:, None] * mmd
 
-    schedule = Schedule(
-        epochs or config.task_epochs, config.batch, config.task_rate, config.decay
+    continued = Schedule(
+        config.task_epochs, config.batch, config.task_rate, config.decay
     )
-    with task.log.stage(stage, schedule.epochs) as bar:
-
-        def after_epoch(epoch: int, losses: np.ndarray) -> None:
-            bar.step(loss=float((losses * scale.numpy()).mean()))
-
-        train_ensemble(ensemble, loss, rows, schedule, task.rng(stage), after_epoch)
-    return ensemble.members()
+    return train_task_nets(
+        task,
+        bodies,
+        losses,
+        rows,
+        held_out,
+        stage,
+        schedule=mmd_schedule(task, rows) if is_fresh else continued,
+        scale=scale,
+        head=head,
+        order="mmd" if is_fresh else None,
+    )
 
 
 def resolve_lambda(
@@ -217,21 +238,9 @@ def standard_lambdas(task: Task) -> list[float]:
 
 def _squared_mmd(task: Task, body: nn.Module, rows: np.ndarray, head: Any) -> float:
     scenarios, weights = map(torch.as_tensor, task.generate_scenarios(body, rows, head))
-    scaled = (task.outcomes[torch.as_tensor(rows)] / task.kernel_unit)[:, None]
-    own = task.kernel(scaled, scaled)[:, 0, 0]  # the term that the loss leaves out
+    own = torch.zeros(())
+    if task.config.distance is None:  # the term that the loss leaves out
+        targets = task.target_points(rows) / task.kernel_unit
+        own = task.kernel(targets, targets).mean((-1, -2))
     # Negative only by rounding, or if a user's function is not a kernel.
     return abs(float((task.mmd_losses(scenarios, weights, rows) + own).mean()))
-
-
-def reset_weights(
-    task: Task, bodies: Sequence[nn.Module], stage: str
-) -> list[nn.Module]:
-    """Return copies of bodies with new random weights."""
-    found = [copy.deepcopy(body) for body in bodies]
-    with torch_seed(task.rng(f"{stage} weights")):
-        for body in found:
-            for module in body.modules():
-                reset = getattr(module, "reset_parameters", None)
-                if callable(reset):
-                    reset()
-    return found

@@ -14,9 +14,10 @@ from pyomo_csg.learn.distributions.distances import (
     kappa_distance,
     wasserstein,
 )
-from pyomo_csg.learn.methods.labels import label_bodies
+from pyomo_csg.learn.loss_kinds import LossKind
+from pyomo_csg.learn.methods.labels import label_bodies, some_scenarios
 from pyomo_csg.learn.methods.static import LossNetFit
-from pyomo_csg.learn.networks.loss_net import LossNet, LossSamples
+from pyomo_csg.learn.networks.loss_net import LossNet, LossPredictor, LossSamples
 from pyomo_csg.learn.task import Task
 
 _ROWS, _INTEGER_ROWS = 100, 30  # rows on which losses are compared
@@ -28,7 +29,7 @@ _MOST = 500  # rows of a plot
 
 
 def loss_net_errors(
-    task: Task, fit: LossNetFit, head: Any = None, kind: str = "optimistic"
+    task: Task, fit: LossNetFit, head: Any = None, kind: str | LossKind = "optimistic"
 ) -> tuple[dict[str, Any] | None, list[str] | None]:
     """Compare a Loss-Net's errors on its training samples and on the fitted scenarios.
 
@@ -63,13 +64,15 @@ def loss_net_errors(
         "expected_here": float(away.mean()),
         "loss_here": float(here.losses.mean()),
         "standard_error": float((here.losses - away).std() / math.sqrt(len(here))),
-        **_shift(task, some, labeled),
+        **_shift(task, some, _as_many(labeled, some, rng)),
         **_network_size(task, net),
     }
     return found, _warnings(found)
 
 
-def _mean_prediction(task: Task, net: LossNet, body: nn.Module, head: Any) -> float:
+def _mean_prediction(
+    task: Task, net: LossPredictor, body: nn.Module, head: Any
+) -> float:
     """Return the mean prediction for a body's scenarios over all rows."""
     scenarios = task.generate_scenarios(body, np.arange(len(task.history)), head)
     with torch.no_grad():
@@ -77,10 +80,19 @@ def _mean_prediction(task: Task, net: LossNet, body: nn.Module, head: Any) -> fl
     return float(losses.mean())
 
 
-def _predictions(net: LossNet, samples: LossSamples) -> np.ndarray:
+def _predictions(net: LossPredictor, samples: LossSamples) -> np.ndarray:
     inputs = map(torch.as_tensor, samples.arrays()[:3])
     with torch.no_grad():
         return net(*inputs).numpy()
+
+
+def _as_many(
+    here: LossSamples, home: LossSamples, rng: np.random.Generator
+) -> LossSamples:
+    """Return samples with as many scenarios as others, which may be labeled on a few."""
+    count = home.scenarios.shape[1]
+    scenarios, weights = some_scenarios(here.scenarios, here.weights, count, rng)
+    return LossSamples(scenarios, weights, here.outcomes, here.losses)
 
 
 def _shift(task: Task, home: LossSamples, here: LossSamples) -> dict[str, float]:
@@ -106,8 +118,13 @@ def _shift(task: Task, home: LossSamples, here: LossSamples) -> dict[str, float]
     }
 
 
-def _network_size(task: Task, net: LossNet) -> dict[str, float]:
-    """Return a Loss-Net's Lipschitz bound, its value at the center, and its complexity."""
+def _network_size(task: Task, net: LossPredictor) -> dict[str, float]:
+    """Return a Loss-Net's Lipschitz bound, its value at the center, and its complexity.
+
+    Nothing is known of a user's module.
+    """
+    if not isinstance(net, LossNet):
+        return {}
     middle = net.center.expand(1, task.scenarios, -1)
     shares = middle.new_full(middle.shape[:2], 1 / task.scenarios)
     with torch.no_grad():
@@ -186,7 +203,7 @@ def loss_net_predictions(
     fit: LossNetFit,
     rows: np.ndarray,
     head: Any = None,
-    kind: str = "optimistic",
+    kind: str | LossKind = "optimistic",
 ) -> dict[str, list[float]]:
     """Return predicted and true losses of a fit's scenarios on rows that it has not seen.
 

@@ -55,6 +55,7 @@ class TrainingTask:
         self._make_network, self._start = make_network, start
         index = torch.as_tensor(self._rows)
         self.contexts, self.outcomes = task.contexts[index], task.outcomes[index]
+        self._drawing = task.rng("drawn outcomes")
         self.known = task.history.known[self._rows]
         self.scenarios: int = task.scenarios
         self.config: FitConfig = task.config
@@ -106,15 +107,28 @@ class TrainingTask:
     ) -> Tensor:
         """Return the costs (B,) of deciding on scenarios, with gradients.
 
-        The cost is that under the observed outcome of the row. It is NaN, with the gradient
+        The cost is that under the observed outcome of the row, or the mean over
+        ``config.draws`` draws of the user's distribution. It is NaN, with the gradient
         zero, where a program could not be solved. Weights have no gradient.
         """
         is_weighted = self.config.weights == "learned"
         shares = weights.detach() if is_weighted and weights is not None else None
         known = self.known[np.asarray(rows)] if self.known.shape[1] else None
-        outcomes = self.outcomes[np.asarray(rows)]
+        outcomes = self.draw(rows)
         found: Tensor = self.task_loss(scenarios, outcomes, shares, known=known)
         return found
+
+    def draw(self, rows: Any, count: int | None = None) -> Tensor:
+        """Return outcomes (B, count, p) for rows: of ``distribution=``, or those observed.
+
+        Observed ones are (B, 1, p), since there is only one for a row.
+        """
+        places = self._indices(rows).numpy()
+        sampler = self._task.target_sampler
+        if sampler is None:
+            return torch.as_tensor(self._task.targets[places])
+        count = self.config.draws if count is None else count
+        return torch.as_tensor(sampler.draw(places, count, self._drawing))
 
     def costs(self, scenarios: Tensor, weights: Tensor | None, rows: Any) -> np.ndarray:
         """Return the same costs (B,) without gradients, for any solver and kind of model."""
@@ -123,7 +137,12 @@ class TrainingTask:
             None if weights is None else task.solver_weights(weights.detach().numpy())
         )
         decisions = task.solve(scenarios.detach().numpy(), shares, places).decision
-        return task.cost(decisions, task.history.outcomes[places], places)
+        outcomes = self.draw(rows).numpy()
+        n, m, p = outcomes.shape
+        found = task.cost(
+            decisions.repeat(m, axis=0), outcomes.reshape(-1, p), places.repeat(m)
+        )
+        return found.reshape(n, m).mean(axis=1)
 
     @property
     def cost_scale(self) -> float:

@@ -104,6 +104,26 @@ class Ensemble:
             for tensor, value in zip(self.tensors(), state, strict=True):
                 tensor.copy_(value)
 
+    def copy_members(
+        self, source: Sequence[Tensor], target: Sequence[Tensor], members: Any
+    ) -> None:
+        """Copy the tensors of some members from one state to another."""
+        if self._is_stacked:
+            for mine, theirs in zip(source, target, strict=True):
+                theirs[members] = mine[members]
+            return
+        for s, mine, theirs in zip(self._owners(), source, target, strict=True):
+            if s in members:
+                theirs.copy_(mine)
+
+    def _owners(self) -> list[int]:
+        """Return the member of each tensor of a state, if members are not stacked."""
+        numbered = list(enumerate(self._members))
+        buffers = [(s, b) for s, member in numbered for b in member.buffers()]
+        return [s for s, member in numbered for _ in member.parameters()] + [
+            s for s, buffer in buffers if buffer.is_floating_point()
+        ]
+
     def members(self) -> list[nn.Module]:
         """Return the trained networks as separate modules on the CPU."""
         if not self._is_stacked:

@@ -25,6 +25,8 @@ from pyomo_csg.learn.trainer import torch_seed
 _CLUSTERS = 20
 _COSTLY_SHARE = 0.2
 _JITTER = 0.1  # in standard deviations
+# Outcomes spread less around their context than in all: networks start with less spread.
+_SPREAD = 0.5
 
 
 def new_body(
@@ -32,8 +34,9 @@ def new_body(
 ) -> Any:
     """Return a body of a kind, or a copy of a module.
 
-    Its outputs start at the centers of K clusters of unconstrained ``points`` (n, p), or
-    at random without them.
+    Its outputs start at the centers of K clusters of unconstrained ``points`` (n, p),
+    which are drawn halfway to their mean for a network that reads contexts, or at random
+    without them.
     """
     inputs, number = task.contexts.shape[-1], int(seed.integers(2**31))
     with torch_seed(number):
@@ -43,8 +46,11 @@ def new_body(
     if points is None:
         return body
     start = cluster_centers(points, task.scenarios, number)
+    shares = cluster_shares(points, start)
+    if kind != "constant":
+        start = start.mean(axis=0) + _SPREAD * (start - start.mean(axis=0))
     if task.config.weights == "learned":
-        start = np.hstack([start, np.log(cluster_shares(points, start))[:, None]])
+        start = np.hstack([start, np.log(shares)[:, None]])
     body.start_at(torch.as_tensor(start))
     return body
 
@@ -99,7 +105,8 @@ def _random_body(task: Task, kind: str | Linear, inputs: int) -> nn.Module:
 
 def unconstrained_outcomes(task: Task, rows: np.ndarray) -> np.ndarray:
     """Return the outcomes of some rows as unconstrained numbers (n, p)."""
-    return task.omega.inverse(task.outcomes[torch.as_tensor(rows)]).numpy()
+    outcomes = task.draw_targets(rows, task.rng("starting outcomes"))
+    return task.omega.inverse(torch.as_tensor(outcomes)).numpy()
 
 
 def costliest_rows(task: Task, rows: np.ndarray) -> np.ndarray:

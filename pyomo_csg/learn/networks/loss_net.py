@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,15 +21,13 @@ from pyomo_csg.learn.trainer import Schedule, torch_seed, train_ensemble
 
 # Batches are larger than a Task-Net's: about as accurate in a quarter of the steps.
 _BATCH_FACTOR = 4
+_FIRST_LAYER = 64  # units of a complete encoder
 
 
-class LossNet(nn.Module):
-    """Predicts l_opt of scenarios and an outcome, in any order and number of scenarios.
+class LossPredictor(nn.Module):
+    """Predicts losses in the model's units from standardized scenarios and outcomes.
 
-    One encoder reads each scenario and the outcome; the scenarios' codes are averaged, and
-    a head predicts the loss from the two codes (section 3.5 of the paper). Inputs are
-    standardized, outputs are in the model's units. Single precision in between is
-    accurate enough and takes half the time. ``encoder`` and ``head`` are units of layers.
+    Subclasses implement ``standard_loss``.
     """
 
     center: Tensor
@@ -35,15 +35,8 @@ class LossNet(nn.Module):
     loss_center: Tensor
     loss_spread: Tensor
 
-    def __init__(
-        self,
-        numbers: int,
-        encoder: Sequence[int] = (64, 32),
-        head: Sequence[int] = (64, 64, 64),
-    ):
+    def __init__(self, numbers: int):
         super().__init__()
-        self.encoder = mlp([numbers, *encoder]).float()
-        self.head = mlp([2 * encoder[-1], *head, 1]).float()
         for name, shape in (
             ("center", (numbers,)),
             ("spread", (numbers,)),
@@ -62,15 +55,64 @@ class LossNet(nn.Module):
 
     def forward(self, scenarios: Tensor, weights: Tensor, outcomes: Tensor) -> Tensor:
         """Return losses (B,) of scenarios (B, K, p), weights (B, K), outcomes (B, p)."""
+        standard = self.standard_loss(
+            (scenarios - self.center) / self.spread,
+            weights,
+            (outcomes - self.center) / self.spread,
+        )
+        return self.loss_center + self.loss_spread * standard.double()
+
+    def standard_loss(
+        self, scenarios: Tensor, weights: Tensor, outcomes: Tensor
+    ) -> Tensor:
+        """Return standardized losses (B,)."""
+        raise NotImplementedError
+
+
+class LossNet(LossPredictor):
+    """Predicts l_opt of scenarios and an outcome, in any order and number of scenarios.
+
+    One encoder reads each scenario and the outcome; the scenarios' codes are averaged, and
+    a head predicts the loss from the two codes (section 3.5 of the paper). Single precision
+    is accurate enough and takes half the time. ``encoder`` and ``head`` are units of layers.
+    """
+
+    def __init__(
+        self,
+        numbers: int,
+        encoder: Sequence[int] = (64, 32),
+        head: Sequence[int] = (64, 64, 64),
+    ):
+        super().__init__(numbers)
+        self.encoder = mlp([numbers, *encoder]).float()
+        self.head = mlp([2 * encoder[-1], *head, 1]).float()
+
+    def standard_loss(
+        self, scenarios: Tensor, weights: Tensor, outcomes: Tensor
+    ) -> Tensor:
+        """Return standardized losses (B,)."""
         codes = self._code(scenarios)
         scenario_code = (weights.to(codes.dtype)[..., None] * codes).sum(-2)
         codes = torch.cat([scenario_code, self._code(outcomes)], dim=-1)
-        standard = self.head(codes)[..., 0].double()
-        return self.loss_center + self.loss_spread * standard
+        return self.head(codes)[..., 0]
 
-    def _code(self, numbers: Tensor) -> Tensor:
-        standard = (numbers - self.center) / self.spread
+    def _code(self, standard: Tensor) -> Tensor:
         return self.encoder(standard.to(next(self.encoder.parameters()).dtype))
+
+
+class UserLossNet(LossPredictor):
+    """A module of the user's in place of the Loss-Net; it starts from its own weights."""
+
+    def __init__(self, numbers: int, module: nn.Module):
+        super().__init__(numbers)
+        self.module = copy.deepcopy(module).double().requires_grad_(True)
+
+    def standard_loss(
+        self, scenarios: Tensor, weights: Tensor, outcomes: Tensor
+    ) -> Tensor:
+        """Return standardized losses (B,)."""
+        found: Tensor = self.module(scenarios, weights, outcomes)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +148,7 @@ def concatenate_samples(parts: Sequence[LossSamples]) -> LossSamples:
 
 def new_loss_nets(
     task: Task, samples: Sequence[LossSamples], stage: str
-) -> list[LossNet]:
+) -> list[LossPredictor]:
     """Return untrained Loss-Nets scaled to their samples."""
     for one in samples:
         if not len(one.solved()):
@@ -122,20 +164,34 @@ def new_loss_nets(
     return nets
 
 
-def untrained_loss_nets(task: Task, count: int, stage: str) -> list[LossNet]:
-    """Return Loss-Nets with initial weights drawn for a stage."""
+def untrained_loss_nets(task: Task, count: int, stage: str) -> list[LossPredictor]:
+    """Return Loss-Nets with initial weights drawn for a stage, or copies of the user's."""
     config, numbers = task.config, len(task.omega.center)
+    if config.loss_net is not None:
+        return [UserLossNet(numbers, config.loss_net) for _ in range(count)]
+    encoder = config.encoder
+    if isinstance(encoder, str):
+        encoder = _FIRST_LAYER, representation_width(task.scenarios, numbers)
     with torch_seed(task.rng(f"{stage} weights")):
-        return [LossNet(numbers, config.encoder, config.head) for _ in range(count)]
+        return [LossNet(numbers, encoder, config.head) for _ in range(count)]
+
+
+def representation_width(scenarios: int, numbers: int) -> int:
+    """Return the width of codes whose mean determines K scenarios in any order.
+
+    >>> representation_width(5, 3)
+    55
+    """
+    return math.comb(scenarios + numbers, numbers) - 1
 
 
 def train_loss_nets(
     task: Task,
-    nets: Sequence[LossNet],
+    nets: Sequence[LossPredictor],
     samples: Sequence[LossSamples],
     stage: str,
     epochs: int | None = None,
-) -> list[LossNet]:
+) -> list[LossPredictor]:
     """Return copies of the Loss-Nets, each trained on the solved cases of its samples."""
     config = task.config
     solved = [one.solved() for one in samples]
@@ -164,4 +220,4 @@ def train_loss_nets(
             task.rng(stage),
             lambda _, losses: bar.step(loss=float(losses.mean())),
         )
-    return [net for net in ensemble.members() if isinstance(net, LossNet)]
+    return [net for net in ensemble.members() if isinstance(net, LossPredictor)]

@@ -15,6 +15,7 @@ from pyomo_csg.learn.networks.location_scale import (
     fit_location_scale,
     unfitted_head,
 )
+from pyomo_csg.learn.networks.loss_net import UserLossNet
 from pyomo_csg.learn.networks.task_nets import (
     FunctionModule,
     Linear,
@@ -25,6 +26,7 @@ from pyomo_csg.learn.networks.task_nets import (
 from pyomo_csg.learn.task import Task
 
 _SUBJECT = "The network does not fit the data"
+_BAD_LOSS_NET = "The Loss-Net cannot be used"
 
 
 def resolve_network(network: Any, task: Task) -> tuple[Any, Any]:
@@ -96,18 +98,40 @@ def _location_scale_head(network: LocationScale, task: Task) -> LocationScaleHea
     return head
 
 
+def check_loss_net(task: Task) -> None:
+    """Raise a DataError unless the user's Loss-Net, if any, gives a loss for each case."""
+    module = task.config.loss_net
+    if module is None:
+        return
+    net = UserLossNet(len(task.omega.center), module)
+    some = task.outcomes[:2]
+    scenarios = some[:, None].expand(-1, task.scenarios, -1)
+    shares = scenarios.new_full(scenarios.shape[:2], 1 / task.scenarios)
+    inputs = scenarios, shares, some
+    _call_module("loss_net", net.module, inputs, (len(some),), subject=_BAD_LOSS_NET)
+    if not any(parameter.requires_grad for parameter in net.parameters()):
+        raise DataError(_BAD_LOSS_NET, ["loss_net has no parameters to train"])
+
+
 def _call_module(
-    what: str, module: nn.Module, x: Tensor, wanted: tuple[int, ...]
+    what: str,
+    module: nn.Module,
+    x: Tensor | tuple[Tensor, ...],
+    wanted: tuple[int, ...],
+    subject: str = _SUBJECT,
 ) -> Tensor:
-    """Return a module's output for contexts, checked for its shape."""
-    expected = f"for contexts {tuple(x.shape)}; expected {wanted}"
+    """Return a module's output for contexts, or other inputs, checked for its shape."""
+    inputs = x if isinstance(x, tuple) else (x,)
+    shapes = ", ".join(str(tuple(one.shape)) for one in inputs)
+    kind = "inputs" if isinstance(x, tuple) else "contexts"
+    expected = f"for {kind} {shapes}; expected {wanted}"
     try:
         with torch.no_grad(), eval_mode(module):
-            output = module(x)
+            output = module(*inputs)
             found = tuple(output.shape)
     except Exception as error:  # a user's module may raise anything
         failed = f"{what} gave an error ({type(error).__name__}: {error})"
-        raise DataError(_SUBJECT, [f"{failed} {expected}"]) from error
+        raise DataError(subject, [f"{failed} {expected}"]) from error
     if found != wanted:
-        raise DataError(_SUBJECT, [f"{what} gave {found} {expected}"])
+        raise DataError(subject, [f"{what} gave {found} {expected}"])
     return output

@@ -22,6 +22,7 @@ _CLEARLY = 2.0  # standard errors by which a clear difference exceeds zero
 _AS_GOOD = 0.5  # standard errors within which the simpler candidate is preferred
 _CONTEXT_PAYS = 1.0  # the same, for candidates that ignore the context
 _MOST_AVERAGED = 200  # outcomes in one program of the sample average
+_DRAWS, _FEW_DRAWS = 50, 10  # of the user's distribution, for each row
 _WEEK = 7  # rows over which errors of daily series often repeat
 _NO_COSTS = (
     "no decision on generated scenarios has a cost on held-out rows; see Oracle.solve "
@@ -210,7 +211,7 @@ class Scoreboard:
         rows = np.concatenate(self._rows)[self._order]
         for i in self._task.rng("some rows").permutation(len(rows))[:most]:
             fit = candidate.fits[folds[i]]
-            yield int(i), float(observed_costs(self._task, fit, rows[i : i + 1])[0])
+            yield int(i), float(held_out_costs(self._task, fit, rows[i : i + 1])[0])
 
     def select(self, trusted: str | None = None) -> tuple[Candidate, Selection]:
         """Return the best candidate; without scores, the first one."""
@@ -237,7 +238,8 @@ class Scoreboard:
         The decision of a fold is that on its outcomes, or on some of them evenly spaced.
         """
         task, outcomes = self._task, self._task.history.outcomes
-        if self.samplers is not None or not self._costs:
+        is_observed = self.samplers is None and task.distribution is None
+        if not (is_observed and self._costs):
             return False
         found = []
         for mine, rows in zip(self._training, self._rows, strict=True):
@@ -253,7 +255,8 @@ class Scoreboard:
     def observed_costs(self, name: str) -> np.ndarray | None:
         """Return a candidate's costs on the observed outcomes of rows; None if not scored by them."""
         scored = any(one.name == name for one in self.candidates)
-        return self.costs(name) if scored and self.samplers is None else None
+        is_observed = self.samplers is None and self._task.distribution is None
+        return self.costs(name) if scored and is_observed else None
 
     def _evaluate(self, candidate: Candidate, stage: str) -> np.ndarray:
         costs = []
@@ -261,13 +264,25 @@ class Scoreboard:
             for fold, rows in enumerate(self._rows):
                 fit = candidate.fits[fold]
                 if self.samplers is None:
-                    costs.append(observed_costs(self._task, fit, rows))
+                    costs.append(held_out_costs(self._task, fit, rows))
                 else:
                     sampler = self.samplers[fold]
                     costs.append(costs_by_residual(self._task, fit, rows, sampler))
                 bar.step()
         joined = np.concatenate(costs)
         return joined[self._order] if self.samplers is None else joined
+
+
+def held_out_costs(task: Task, fit: Fit, rows: np.ndarray) -> np.ndarray:
+    """Return the costs (n,) of decisions on observed outcomes, or means over draws.
+
+    Draws are those of the user's distribution.
+    """
+    sampler = task.target_sampler
+    if sampler is None:
+        return observed_costs(task, fit, rows)
+    draws = _FEW_DRAWS if task.has_integer_recourse else _DRAWS
+    return expected_costs(task, fit, rows, sampler, draws)
 
 
 def observed_costs(task: Task, fit: Fit, rows: np.ndarray) -> np.ndarray:

@@ -46,17 +46,25 @@ _CACHE_SIZE = 64  # sets of dual vertices
 
 
 class SearchLayout(Layout):
-    """The layout of Opt-Search: the scenarios' blocks, then the outcome's."""
+    """The layout of Opt-Search: the scenarios' blocks, then those of one or more outcomes."""
 
-    def __init__(self, compiled: CompiledModel, count: int):
-        super().__init__(compiled, count + 1)
-        self.scenario_columns = self.columns - self.n2
-        self.scenario_rows = self.rows - self.m2
-        self._outcome = np.concatenate([np.zeros(count), [1.0]])
+    def __init__(self, compiled: CompiledModel, count: int, outcomes: int = 1):
+        super().__init__(compiled, count + outcomes)
+        self.scenario_columns = self.columns - outcomes * self.n2
+        self.scenario_rows = self.rows - outcomes * self.m2
+        self._count = count
+        self._outcome = self.search_weights(np.full(outcomes, 1 / outcomes))
 
-    def search_arrays(self, blocks: Blocks, outcome: Blocks) -> Arrays:
-        """Return the program that minimizes the outcome's cost alone."""
-        return self.arrays(blocks.joined(outcome), self._outcome)
+    def search_weights(self, shares: np.ndarray) -> np.ndarray:
+        """Return the weights of all blocks: 0 for scenarios, then those of the outcomes."""
+        return np.concatenate([np.zeros(self._count), shares])
+
+    def search_arrays(
+        self, blocks: Blocks, outcome: Blocks, shares: np.ndarray | None = None
+    ) -> Arrays:
+        """Return the program that minimizes the outcomes' mean cost alone."""
+        weights = self._outcome if shares is None else self.search_weights(shares)
+        return self.arrays(blocks.joined(outcome), weights)
 
     def search_stack(self, blocks: Blocks, outcomes: Blocks) -> Stack:
         """Return the programs of many cases; outcomes have one block each."""
@@ -140,21 +148,29 @@ class FaceSearch:
         compiled: CompiledModel,
         count: int,
         context: SolveContext,
+        outcomes: int = 1,
     ):
-        self._layout = SearchLayout(compiled, count)
+        self._layout = SearchLayout(compiled, count, outcomes)
         self._face = FaceProgram(self._layout, context)
         self._outcome_basis = (
-            [_STATES.kLower] * self._layout.n2,
-            [_STATES.kBasic] * self._layout.m2,
+            [_STATES.kLower] * (outcomes * self._layout.n2),
+            [_STATES.kBasic] * (outcomes * self._layout.m2),
         )
 
     def search(
-        self, found: Found, saa: Arrays, blocks: Blocks, outcome: Blocks, basis: Any
+        self,
+        found: Found,
+        saa: Arrays,
+        blocks: Blocks,
+        outcome: Blocks,
+        basis: Any,
+        shares: np.ndarray | None = None,
     ) -> float:
-        """Return the least cost under the outcome on the face of an optimum."""
+        """Return the least mean cost under the outcomes on the face of an optimum."""
         assert found.column_dual is not None and found.row_dual is not None
         duals = (found.column_dual, found.row_dual)
-        arrays = restrict_to_face(self._layout.search_arrays(blocks, outcome), duals)
+        program = self._layout.search_arrays(blocks, outcome, shares)
+        arrays = restrict_to_face(program, duals)
         x = self._face.minimize(found, saa, arrays, self._extend_basis(basis))
         self._save_outcome_basis()
         return arrays.value(x)
@@ -202,7 +218,7 @@ class FaceSearch:
         found = self._face.program.highs.getBasis()
         columns = list(found.col_status)[self._layout.scenario_columns :]
         rows = list(found.row_status)[self._layout.scenario_rows :]
-        if sum(s == _STATES.kBasic for s in (*columns, *rows)) == self._layout.m2:
+        if sum(s == _STATES.kBasic for s in (*columns, *rows)) == len(rows):
             self._outcome_basis = (columns, rows)
 
 

@@ -52,12 +52,21 @@ class LinearSolver:
         self.program = CertifiedProgram(self.layout, context, lean)
         self._rescaled = self.program.rescaled
         self._bases = {} if bases is None else bases
+        self._mean: tuple[int, FaceSearch] | None = None
         size = self.layout.columns + self.layout.rows
         self._most_bases = min(_MAX_BASES, _MAX_BASIS_BYTES // max(1, size))
 
     @cached_property
     def _face_search(self) -> FaceSearch:
         return FaceSearch(self.layout.compiled, self._count, self._context)
+
+    def _mean_search(self, outcomes: int) -> FaceSearch:
+        """Return the search for a number of outcomes; that of the last number is kept."""
+        if self._mean is None or self._mean[0] != outcomes:
+            compiled, context = self.layout.compiled, self._context
+            search = FaceSearch(compiled, self._count, context, outcomes)
+            self._mean = outcomes, search
+        return self._mean[1]
 
     @cached_property
     def _pessimistic_search(self) -> PessimisticSearch:
@@ -183,12 +192,20 @@ class LinearSolver:
             self._bases[key] = basis
 
     def search(
-        self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
+        self,
+        found: Found,
+        blocks: Blocks,
+        weights: np.ndarray,
+        outcome: Blocks,
+        shares: np.ndarray | None = None,
     ) -> float:
-        """Return the least cost of an optimal decision under the outcome."""
+        """Return the least mean cost of an optimal decision under the outcomes."""
         arrays = self.layout.arrays(blocks, weights)
         basis = self.program.highs.getBasis()  # of the solve just before
-        return self._face_search.search(found, arrays, blocks, outcome, basis)
+        if shares is None:
+            return self._face_search.search(found, arrays, blocks, outcome, basis)
+        search = self._mean_search(len(shares))
+        return search.search(found, arrays, blocks, outcome, basis, shares)
 
     def search_many(
         self, solved: LinearSolved, cases: np.ndarray, blocks: Blocks, outcomes: Blocks

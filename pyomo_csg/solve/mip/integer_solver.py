@@ -140,8 +140,10 @@ class IntegerSolver:
     def _plain_search(self) -> TieSearch:
         return self._new_search(self._plain_context)
 
-    def _new_search(self, context: SolveContext) -> TieSearch:
-        return TieSearch(self._compiled, self._layout, context, self._recourse)
+    def _new_search(self, context: SolveContext, outcomes: int = 1) -> TieSearch:
+        return TieSearch(
+            self._compiled, self._layout, context, self._recourse, outcomes
+        )
 
     def solve(self, blocks: Blocks, weights: np.ndarray) -> IntegerFound:
         """Return an optimum of zeta-SAA."""
@@ -196,13 +198,25 @@ class IntegerSolver:
         return losses, troubles
 
     def search(
-        self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
+        self,
+        found: Found,
+        blocks: Blocks,
+        weights: np.ndarray,
+        outcome: Blocks,
+        shares: np.ndarray | None = None,
     ) -> float:
-        """Return the least cost of an optimal decision under the outcome."""
+        """Return the least mean cost of an optimal decision under the outcomes."""
         assert isinstance(found, IntegerFound) and found.arrays is not None
         self._deadline.start()
-        search = self._leaf_search if found.method == "tree" else self._plain_search
-        return search.search(found, found.arrays, found.regions, blocks, outcome)
+        is_leaf = found.method == "tree"
+        if shares is None:
+            search = self._leaf_search if is_leaf else self._plain_search
+        else:
+            leaf = fixed_integer_context(self._context)
+            context = leaf if is_leaf else self._plain_context
+            search = self._new_search(context, len(shares))
+        arrays, regions = found.arrays, found.regions
+        return search.search(found, arrays, regions, blocks, outcome, shares)
 
     def _relax(self, blocks: Blocks, weights: np.ndarray) -> _Relaxed:
         """Solve the relaxations, then round them all."""

@@ -46,7 +46,7 @@ class _Case:
 
 
 class TieSearch:
-    """Finds the least cost of an optimal decision under an outcome.
+    """Finds the least cost of an optimal decision under an outcome, or the mean of several.
 
     The optima lie in given regions. A region that is a single decision needs only its recourse.
     In a region where the relaxation of zeta-SAA is exact, the optimal face is searched without a
@@ -61,12 +61,13 @@ class TieSearch:
         layout: Layout,
         context: SolveContext,
         recourse: ScenarioRecourse,
+        outcomes: int = 1,
     ):
         self._context, self._recourse = context, recourse
         self._stats, self._deadline = context.stats, context.deadline
         self._gap = float(context.options.get("mip_rel_gap", 0.0))
         self._integers = np.flatnonzero(compiled.first.integer)
-        self._layout = SearchLayout(compiled, layout.blocks)
+        self._layout = SearchLayout(compiled, layout.blocks, outcomes)
         self._saa_layout = layout
 
     @cached_property
@@ -100,9 +101,10 @@ class TieSearch:
         regions: list[Region],
         blocks: Blocks,
         outcome: Blocks,
+        shares: np.ndarray | None = None,
     ) -> float:
         """Return l_opt, where all optima of zeta-SAA lie in the regions."""
-        arrays = self._layout.search_arrays(blocks, outcome)
+        arrays = self._layout.search_arrays(blocks, outcome, shares)
         size = cost_size(self._saa_layout, saa, found.x)
         case = _Case(found, saa, size, outcome, arrays)
         for region in regions:

@@ -92,7 +92,7 @@ class PyomoSolver:
         self.width = len(two_stage.first_stage_variables)
         self._variables = [ComponentUID(v) for v in two_stage.first_stage_variables]
         self._whole = [not v.is_continuous() for v in two_stage.first_stage_variables]
-        self._programs: dict[tuple[str, int], PersistentProgram] = {}
+        self._programs: dict[tuple[str, int, int], PersistentProgram] = {}
         self._recourse: RecourseProgram | None = None
 
     def solve(self, scenarios: np.ndarray, weights: np.ndarray) -> Point:
@@ -113,17 +113,26 @@ class PyomoSolver:
         weights: np.ndarray,
         outcome: np.ndarray,
         kind: str = "optimistic",
+        outcome_weights: np.ndarray | None = None,
     ) -> float:
-        """Return l_opt, or for ``kind='recourse'`` the cost of the returned decision."""
+        """Return l_opt, or for ``kind='recourse'`` the cost of the returned decision.
+
+        With ``outcome_weights`` (M,), outcomes are (M, p + r), and costs are means.
+        """
         point = self.solve(scenarios, weights)
         if kind == "recourse":
-            return self.cost(point.decision, outcome)
+            if outcome_weights is None:
+                return self.cost(point.decision, outcome)
+            costs = [self.cost(point.decision, one) for one in outcome]
+            return float(np.dot(outcome_weights, costs))
         slack = self._kind.profile.accuracy * max(1.0, abs(point.value))
         bound = point.value + slack
         case = {
             **self._case(scenarios, weights),
-            "outcome": outcome[: len(self._params)],
+            "outcome": outcome[..., : len(self._params)],
         }
+        if outcome_weights is not None:
+            case["outcome_weights"] = outcome_weights
         search = self._program(
             "opt_search", {**case, "optimal_value": self._sign * point.value}
         )
@@ -156,9 +165,16 @@ class PyomoSolver:
     def _program(self, name: str, case: Mapping[str, Any]) -> PersistentProgram:
         """Return the program for this number of scenarios, built from this case if it is new."""
         self.deadline.left()
-        key = name, len(case["scenarios"])
+        outcomes = case.get("outcome_weights", ())
+        key = name, len(case["scenarios"]), len(outcomes)
         held = self._programs.get(key)
-        if held is None or not _has_weights(held.model, case["weights"]):
+        if held is None or not (
+            _has_weights(held.model.csg.weight, case["weights"])
+            and (
+                not len(outcomes)
+                or _has_weights(held.model.csg.outcome_weight, outcomes)
+            )
+        ):
             transformation = TransformationFactory(f"csg.{name}")
             model = transformation.create_using(self._model, **case)
             what = name.replace("_", " ")
@@ -176,17 +192,21 @@ class PyomoSolver:
         params += [p.find_component_on(block) for block in blocks for p in self._params]
         params += model.csg.weight.values()
         if model.component("outcome") is not None:
-            params += [p.find_component_on(model.outcome) for p in self._params]
+            ends = list(model.outcome.values())
+            params += [
+                p.find_component_on(block) for block in ends for p in self._params
+            ]
+            if model.csg.component("outcome_weight") is not None:
+                params += model.csg.outcome_weight.values()
             params.append(model.csg.cut_bound)
         return params
 
 
-def _has_weights(model: BlockData, weights: np.ndarray) -> bool:
-    """Whether a program has these weights, or mutable ones.
+def _has_weights(weight: Any, weights: np.ndarray) -> bool:
+    """Whether the Param of a program has these weights, or mutable ones.
 
     If the recourse cost is not linear, weights are numbers that cannot be changed.
     """
-    weight = model.csg.weight
     return weight.mutable or np.allclose(list(weight.values()), weights, 1e-12, 1e-15)
 
 
@@ -216,8 +236,13 @@ class PyomoEngine:
         """Return losses; no decision is proven to be unique."""
 
         def solve(i: int) -> None:
+            shares = task.outcome_weights
             result.losses[i] = self._solver.loss(
-                task.scenarios[i], task.weights[i], task.outcomes[i], task.kind
+                task.scenarios[i],
+                task.weights[i],
+                task.outcomes[i],
+                task.kind,
+                None if shares is None else shares[i],
             )
 
         result = task.empty_result(self._solver.width)

@@ -46,6 +46,7 @@ class QuadraticSolver:
         self._builder, self._solver = ProgramBuilder(compiled), KktSolver(context)
         self._layout = Layout(compiled, count)
         self._search_layout = SearchLayout(compiled, count)
+        self._compiled = compiled
 
     def solve(
         self, blocks: Blocks, weights: np.ndarray, certify: bool = True
@@ -88,23 +89,32 @@ class QuadraticSolver:
         return solved
 
     def search(
-        self, found: Found, blocks: Blocks, weights: np.ndarray, outcome: Blocks
+        self,
+        found: Found,
+        blocks: Blocks,
+        weights: np.ndarray,
+        outcome: Blocks,
+        shares: np.ndarray | None = None,
     ) -> float:
-        """Return the least cost of an optimal decision under the outcome."""
+        """Return the least mean cost of an optimal decision under the outcomes."""
         assert isinstance(found, QuadraticOptimum)
         assert found.program is not None and found.active is not None
         layout, active = self._search_layout, found.active
+        if shares is None:
+            shares = np.ones(1)
+        else:
+            layout = SearchLayout(self._compiled, len(weights), len(shares))
         self._builder.check_convex(outcome)
-        arrays = layout.search_arrays(blocks, outcome)
+        arrays = layout.search_arrays(blocks, outcome, shares)
         # A multiplier that is not rounding holds its column or row at the bound.
         duals = (
             np.where(active.strong_columns, -active.columns, 0),
             np.where(active.strong_rows, -active.rows, 0),
         )
         arrays = restrict_to_face(arrays, duals)
-        only_outcome = np.append(np.zeros(len(weights)), 1.0)
+        only_outcomes = layout.search_weights(shares)
         joined = blocks.joined(outcome)
-        program = self._builder.program(layout, arrays, joined, only_outcome)
+        program = self._builder.program(layout, arrays, joined, only_outcomes)
         held = _without_fixed_rows(_hold_curvature(program, found))
         return program.value(self._solver.solve(held).point.x)
 

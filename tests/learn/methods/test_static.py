@@ -7,11 +7,14 @@ import torch
 from scipy.spatial.distance import cdist
 
 import pyomo_csg as csg
+from models import cep1, newsvendor
 from pyomo_csg import DataError
 from pyomo_csg.learn.config import FitConfig, validate_fit_arguments
+from pyomo_csg.learn.methods.dynamic import train_dynamic
 from pyomo_csg.learn.methods.mmd import train_mmd
 from pyomo_csg.learn.methods.specifications import parse_regularization
-from pyomo_csg.learn.methods.static import reset_weights, resolve_lambda, train_static
+from pyomo_csg.learn.methods.static import resolve_lambda, train_static
+from pyomo_csg.learn.methods.surrogate_diagnostics import loss_net_errors
 from pyomo_csg.learn.networks.loss_net import torch_seed
 from pyomo_csg.learn.networks.task_nets import Constant, Feedforward
 from pyomo_csg.learn.progress import TrainingLog
@@ -126,20 +129,102 @@ def test_members_learn_from_the_rows_that_they_may_see():
     assert noted["step"] == 60 + 40  # rows that two members share are labeled once
 
 
-def test_fresh_weights_forget_where_mmd_was():
-    task = newsvendor_task(60, **{**QUICK, "task_epochs": 1, "task_rate": 1e-9})
+def test_fresh_bodies_are_where_training_begins():
+    task = newsvendor_task(60, **{**QUICK, "mmd_epochs": 1, "mmd_rate": 1e-9})
     (body,) = start = bodies(task, 1)
     body.start_at(torch.tensor([[3.0]], dtype=torch.float64))
     state = torch.random.get_rng_state()
-    rows = [np.arange(60)]
-    kept = train_static(task, start, [1.0], rows, "static")[0].body
-    fresh = train_static(task, start, [1.0], rows, "static", fresh=True)[0].body
-    again = train_static(task, start, [1.0], rows, "static", fresh=True)[0].body
+    rows, other = [np.arange(60)], bodies(task, 1)
+    (fresh,) = train_static(task, start, [1.0], rows, "static", fresh=other)
     contexts = task.contexts
-    assert torch.allclose(kept(contexts), body(contexts), atol=1e-5)
-    assert not torch.allclose(fresh(contexts), body(contexts), atol=1.0)
-    assert torch.equal(fresh(contexts), again(contexts))
+    assert torch.allclose(fresh.body(contexts), other[0](contexts), atol=1e-5)
+    assert not torch.allclose(fresh.body(contexts), body(contexts), atol=1.0)
+    scenarios, _ = task.generate_scenarios(body, rows[0])  # labels are of the others
+    assert fresh.samples.scenarios == pytest.approx(scenarios)
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(("problem", "count"), [(newsvendor, 2), (cep1, 1), (cep1, 5)])
+def test_with_a_large_lambda_static_is_as_near_the_outcomes_as_mmd(problem, count):
+    history, later = problem.sample(200, seed=1), problem.sample(400, seed=2)
+    options = {"scenarios": count, "config": {"units": "raw"}, "progress": False}
+    model = problem.build()
+    mmd = csg.fit(model, history, method="mmd", **options)
+    static = csg.fit(model, history, method=csg.methods.Static("1e4x"), **options)
+    one, other = (energy_loss(policy, *later) for policy in (mmd, static))
+    assert other == pytest.approx(one, rel=5e-3)
+
+
+def energy_loss(policy, contexts, outcomes):
+    """Return the mean MMD loss with -||a - b|| / 2, by scipy."""
+    found = []
+    for scenarios, omega in zip(policy.scenarios(contexts), outcomes, strict=True):
+        found.append(
+            cdist(scenarios, omega[None]).mean()
+            - cdist(scenarios, scenarios).mean() / 2
+        )
+    return np.mean(found)
+
+
+def test_each_lambda_stops_where_its_held_out_loss_was_least():
+    task = newsvendor_task(60, **{**QUICK, "mmd_epochs": 40, "batch": 10})
+    held, start = np.arange(40, 60), bodies(task, 2)
+    rows, lambdas = [np.arange(40), np.arange(60)], [0.01, 100.0]
+    fits = train_static(
+        task,
+        start * 2,
+        [*np.repeat(lambdas, 2)],
+        rows * 2,
+        "static",
+        fresh=bodies(task, 2) * 2,
+        held_out=[held, held[:0]],
+    )
+    *_, first, second = task.log.entries
+    for (fit, _), best, weight in zip(
+        (fits[:2], fits[2:]), (first, second), lambdas, strict=True
+    ):
+        scenarios, weights = map(
+            torch.as_tensor, task.generate_scenarios(fit.body, held)
+        )
+        with torch.no_grad():
+            predicted = fit.loss_net(scenarios, weights, task.outcomes[held])
+        found = predicted + weight * task.mmd_losses(scenarios, weights, held)
+        assert found.mean().item() == pytest.approx(best["best_held_out"], rel=1e-6)
+    assert first["best_epoch"] != second["best_epoch"]
+
+
+@pytest.mark.parametrize("method", ["static", "dynamic"])
+def test_labels_may_be_of_fewer_scenarios(method):
+    task = newsvendor_task(60, 4, **{**QUICK, "label_scenarios": 2, "mmd_epochs": 2})
+    (body,) = bodies(task, 1)
+    rows = np.arange(60)
+    if method == "static":
+        (fit,) = train_static(task, [body], [1.0], [rows], "static")
+    else:
+        (fit,) = train_dynamic(task, [body], [1.0], [rows], "dynamic", 1, 3)
+    samples = fit.samples.take(rows)  # those of the MMD body come first
+    every, _ = task.generate_scenarios(body, rows)
+    assert samples.scenarios.shape == (60, 2, 1)
+    found = (samples.scenarios[:, :, None] == every[:, None]).all(-1).argmax(-1)
+    assert (
+        np.take_along_axis(every[..., 0], found, 1) == samples.scenarios[..., 0]
+    ).all()
+    assert (found[:, 0] != found[:, 1]).all() and len(np.unique(found, axis=0)) > 6
+    assert samples.weights == pytest.approx(0.5)
+    exact = task.oracle.loss(samples.scenarios, task.history.outcomes)
+    assert samples.losses == pytest.approx(exact, rel=1e-9)
+    errors, _ = loss_net_errors(task, fit)  # the policy's own losses are of all four
+    assert errors["shift"] >= 0
+    chosen, _ = task.generate_scenarios(fit.body, rows)
+    lowest, *_, highest = np.sort(task.oracle.loss(chosen, task.history.outcomes))
+    assert lowest <= errors["loss_here"] <= highest
+
+
+def test_labels_of_all_scenarios_are_the_default():
+    task = newsvendor_task(30, 3, **{**QUICK, "label_scenarios": 9, "mmd_epochs": 2})
+    (body,) = bodies(task, 1)
+    (fit,) = train_static(task, [body], [1.0], [np.arange(30)], "static")
+    assert fit.samples.scenarios.shape == (30, 3, 1)
 
 
 def capped():
@@ -229,11 +314,3 @@ def test_a_relative_regularization_is_positive_for_a_bounded_kernel_too():
 def test_what_is_no_regularization_is_refused(wrong):
     with pytest.raises(DataError, match="such as '0.1x'"):
         validate_fit_arguments(5, "static", wrong, 0, None, None, None)
-
-
-def test_constant_scenarios_begin_anew_where_lambda_is_given():
-    task = newsvendor_task(20, 3)
-    start = [Constant(task.output_shape)] * 2
-    renewed = [body.free for body in reset_weights(task, start, "static")]
-    assert len(torch.unique(torch.stack(renewed))) == 2 * 3
-    assert (start[0].free == 0).all()

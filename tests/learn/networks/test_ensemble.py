@@ -44,6 +44,28 @@ def step(target, outputs, optimizer, clip):
 
 
 @pytest.mark.parametrize("name", MAKERS)
+def test_some_members_are_copied_from_one_state_to_another(name):
+    make, _ = MAKERS[name]
+    bodies = [nn.Sequential(body, nn.BatchNorm1d(2)) for body in members(make)]
+    for body in bodies:
+        body[1].double().running_mean.fill_(float(torch.randn(())))  # a buffer
+    ensemble = Ensemble(bodies)
+    before = ensemble.state()
+    with torch.no_grad():
+        for tensor in ensemble.tensors():
+            tensor.add_(1.0)
+    after = ensemble.state()
+    ensemble.copy_members(before, after, [1, 3])
+    ensemble.load(after)
+    for s, (member, body) in enumerate(zip(ensemble.members(), bodies, strict=True)):
+        found, old = member.state_dict(), body.state_dict()
+        for part, value in old.items():
+            if value.is_floating_point():
+                expected = value if s in (1, 3) else value + 1
+                assert torch.allclose(found[part], expected), (s, part)
+
+
+@pytest.mark.parametrize("name", MAKERS)
 def test_members_trained_together_are_those_trained_alone(name):
     make, shape = MAKERS[name]
     bodies = members(make)

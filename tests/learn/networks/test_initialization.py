@@ -46,7 +46,27 @@ def test_a_body_starts_at_the_clusters_of_the_outcomes(kind):
     assert isinstance(body, KINDS[kind])
     middle = task.omega(body(torch.zeros(1, 1, dtype=torch.float64)))
     near = 0.02 if kind == "constant" else 0.8 * task.omega.spread.item()
-    assert sorted(middle.flatten().tolist()) == pytest.approx([5, 20], abs=near)
+    centers = torch.tensor([[5.0], [20.0]], dtype=torch.float64)
+    free = task.omega.inverse(centers)
+    if kind != "constant":  # halfway to their mean
+        free = (free + free.mean()) / 2
+    expected = sorted(task.omega(free).flatten().tolist())
+    assert sorted(middle.flatten().tolist()) == pytest.approx(expected, abs=near)
+
+
+def test_networks_start_halfway_between_the_clusters_and_their_mean():
+    task = clustered(counts=(30, 30, 30), at=(5.0, 9.0, 20.0))
+    points = unconstrained_outcomes(task, everything(task))
+    constant = new_body(task, "constant", points, task.rng("start"))(task.contexts[:1])
+    random = new_body(task, "mlp", None, task.rng("start"))
+    network = new_body(task, "mlp", points, task.rng("start"))
+    far = torch.full((1, 1), 1e6, dtype=torch.float64)
+    assert torch.allclose(network(far), random(far) / 2, rtol=1e-3)  # the same weights
+    with torch.no_grad():
+        random.layers[-1].weight.zero_(), network.layers[-1].weight.zero_()
+        start = network(task.contexts[:1]) - random(task.contexts[:1])
+    mean = constant.mean(dim=1, keepdim=True)
+    assert torch.allclose(start, mean + (constant - mean) / 2, atol=1e-9)
 
 
 def test_a_kind_has_its_layers():

@@ -1,5 +1,7 @@
 """The Loss-Net: from sets of scenarios to a loss."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -11,10 +13,12 @@ from pyomo_csg.learn.networks.loss_net import (
     LossSamples,
     concatenate_samples,
     new_loss_nets,
+    representation_width,
     torch_seed,
     train_loss_nets,
+    untrained_loss_nets,
 )
-from tests.learn.methods.test_mmd import newsvendor_task
+from tests.learn.methods.test_mmd import newsvendor_task, task_on
 
 RNG = np.random.default_rng(0)
 SCENARIOS = torch.as_tensor(RNG.standard_normal((6, 4, 3)))
@@ -167,3 +171,21 @@ def test_samples_of_which_none_has_an_answer_are_refused():
     task = newsvendor_task(20)
     with pytest.raises(DataError, match=r"'newsvendor' .*\n.* none of 10 programs"):
         new_loss_nets(task, [quadratic_samples(10, 0, missing=10)], "loss")
+
+
+@pytest.mark.parametrize(("scenarios", "numbers"), [(1, 1), (2, 1), (3, 2), (2, 4)])
+def test_a_complete_encoder_has_a_unit_for_each_moment(scenarios, numbers):
+    # The power sums of degree 1 to K of p numbers determine K points in any order.
+    moments = [
+        powers
+        for powers in product(range(scenarios + 1), repeat=numbers)
+        if 1 <= sum(powers) <= scenarios
+    ]
+    assert representation_width(scenarios, numbers) == len(moments)
+    rng = np.random.default_rng(0)
+    demands = rng.uniform(1, 9, (20, 1))
+    task = task_on(rng.normal(size=(20, 1)), demands, scenarios, encoder="complete")
+    (net,) = untrained_loss_nets(task, 1, "complete")
+    width = representation_width(scenarios, 1)
+    assert net.encoder[-1].out_features == width
+    assert net.head[0].in_features == 2 * width
