@@ -63,12 +63,13 @@ class Direct:
         regularization: float = 0.0,
         draws: int | None = None,
         together: bool = False,
-        kind: LossKind = _RECOURSE,
+        kind: str | LossKind = "recourse",
         mip_gap: float | None = None,
     ):
         self._task, self._samplers, self._together = task, samplers, together
+        named = LossKind(kind) if isinstance(kind, str) else kind
         self._task_loss = TaskLoss(
-            oracle or task.oracle, kind.kind, regret=kind.regret, on_error="record"
+            oracle or task.oracle, named.kind, regret=named.regret, on_error="record"
         )
         self._task_loss.mip_gap = mip_gap
         self._regularization = regularization
