@@ -44,7 +44,8 @@ figures. The head of a column has the number of compared rows, here and in the p
 SUMMARY = """## Gaps
 
 The gap of a decision is its cost above the optimum for the true conditional distribution,
-relative to that optimum. Brackets have the paper's figures. Intervals [low, high] are
+relative to that optimum. Brackets have the paper's figures. A table compares rows on the same
+trials. Intervals [low, high] are
 bootstrap intervals of 95 % over trials, or over contexts if there is one trial. Times of fits
 are medians over trials, those of decisions means over contexts; both depend on what else the
 machine did."""
@@ -71,9 +72,19 @@ def report(
     there = [u for u in every if store.seconds(u, trials) or store.failures(u, trials)]
     rows = [u for u in every if u.method in reported.METHODS or u in there]
     found = store.evaluation(there, trials)
-    numbers = summary.numbers(store, there, trials)
+    gaps = {
+        f"Trials {', '.join(map(str, some))}": summary.numbers(
+            store, [u for u in there if _has_all(store, u, some)], some
+        )
+        for some in _sets_of_trials(store, there, trials)
+    }
+    numbers = pd.concat(gaps, names=["on", None]).reset_index("on")
     sections = {
-        SUMMARY: summary.lines(experiment.name, numbers),
+        f"{SUMMARY if head == min(gaps, key=len) else ''}\n\n**{head}**": summary.lines(
+            experiment.name, table
+        )
+        for head, table in gaps.items()
+    } | {
         LOSS_NETS: tables.loss_nets(experiment, store, there, trials),
     }
     if len(reported.rows(experiment.name, experiment.counts[0])):
@@ -88,7 +99,8 @@ def report(
         if len(table):
             text += [head, markdown(table)]
     picture = folder / f"{name}_cdf.png"
-    figures.cdf(experiment, store, there, trials, picture)
+    common = [t for t in trials if all(store.has(u, t) for u in there)]
+    figures.cdf(experiment, store, there, common or trials, picture)
     text.append(f"![The distribution of gaps]({picture.name})")
     if noted := notes(store, found, every, trials):
         text += ["## Remarks", "\n".join(f"- {note}" for note in noted)]
@@ -98,6 +110,23 @@ def report(
     if found is not None:
         write_tidy(found, there, folder / f"{name}.csv")
     return page
+
+
+def _sets_of_trials(
+    store: Store, rows: list[Unit], trials: range
+) -> list[tuple[int, ...]]:
+    """Return the sets of trials that rows have, the smallest first.
+
+    Rows are compared on the same trials only. A row that failed has those of the others.
+    """
+    found = {tuple(t for t in trials if store.has(unit, t)) for unit in rows}
+    return sorted((found - {()}) or {tuple(trials)}, key=len)
+
+
+def _has_all(store: Store, unit: Unit, trials: tuple[int, ...]) -> bool:
+    return all(
+        store.has(unit, t) or store.failures(unit, range(t, t + 1)) for t in trials
+    )
 
 
 def notes(

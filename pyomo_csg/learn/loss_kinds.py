@@ -44,7 +44,8 @@ class LossKind:
         """
         best = self.least_costs(oracle, outcomes, options)
         if isinstance(self.kind, str):
-            options = {**options, "weights": weights}
+            # An audit would search among ties after all.
+            options = {**options, "weights": weights, "audit": False}
             return oracle.loss(scenarios, outcomes, self.kind, **options) - best
         decisions = oracle.solve(scenarios, weights, **options).decision
         found = np.full(len(outcomes), np.nan)

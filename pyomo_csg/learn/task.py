@@ -168,12 +168,8 @@ class Task:
     ) -> np.ndarray:
         """Return the losses (n,) of scenarios (n, K, p) on outcomes (n, p)."""
         options = {**self._options, "known": self._known(rows, len(outcomes))}
-        if isinstance(kind, str):
-            options = {**options, "kind": kind, "weights": weights}
-            options["audit"] = False  # it would search among ties after all
-            found = self.oracle.loss(scenarios, outcomes, **options)
-        else:
-            found = kind.losses(self.oracle, scenarios, outcomes, options, weights)
+        kind = LossKind(kind) if isinstance(kind, str) else kind
+        found = kind.losses(self.oracle, scenarios, outcomes, options, weights)
         self.log.check_time()
         return found
 
@@ -184,13 +180,11 @@ class Task:
         weights: np.ndarray | None = None,
         oracle: Oracle | None = None,
         rows: np.ndarray | None = None,
-        mip_gap: float | None = None,
     ) -> LossGradient:
         """Return losses and their gradients, by default of the task's oracle."""
         oracle = oracle or self.oracle
         known = self._known(rows, len(outcomes))
         options = {**self._options, "weights": weights, "known": known}
-        options["mip_gap"] = mip_gap
         found = oracle.loss_gradient(scenarios, outcomes, **options)
         self.log.check_time()
         return found
@@ -223,11 +217,12 @@ class Task:
         rng, outcomes = self.rng("gradient"), self.history.outcomes
         picked = rng.integers(len(outcomes), size=(8, self.scenarios))
         others = outcomes[rng.integers(len(outcomes), size=8)]
+        scenarios = outcomes[picked]
         try:
             # Programs may be slow, and the first one mostly has a gradient.
             for some in (slice(0, 1), slice(1, None)):
                 found = self.loss_gradient(
-                    outcomes[picked[some]], others[some], oracle=self.relaxed
+                    scenarios[some], others[some], oracle=self.relaxed
                 )
                 if np.nan_to_num(found.gradient).any():
                     return True

