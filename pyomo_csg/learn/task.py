@@ -168,8 +168,12 @@ class Task:
     ) -> np.ndarray:
         """Return the losses (n,) of scenarios (n, K, p) on outcomes (n, p)."""
         options = {**self._options, "known": self._known(rows, len(outcomes))}
-        kind = LossKind(kind) if isinstance(kind, str) else kind
-        found = kind.losses(self.oracle, scenarios, outcomes, options, weights)
+        if isinstance(kind, str):
+            # An audit would search among ties after all.
+            options |= {"kind": kind, "weights": weights, "audit": False}
+            found = self.oracle.loss(scenarios, outcomes, **options)
+        else:
+            found = kind.losses(self.oracle, scenarios, outcomes, options, weights)
         self.log.check_time()
         return found
 

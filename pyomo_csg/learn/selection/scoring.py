@@ -245,7 +245,7 @@ class Scoreboard:
         may_drift = self._task.config.rows == "series" and self.samplers is None
         names = sorted((one.name for one in self.candidates), key=_preference)
         selection = compare_candidates(
-            names, self._costs_of(names), trusted, free if may_drift else ()
+            names, self._stacked_costs(names), trusted, free if may_drift else ()
         )
         (winner,) = (one for one in self.candidates if one.name == selection.chosen)
         return winner, selection
@@ -254,11 +254,11 @@ class Scoreboard:
         """Return which of some candidates would be chosen; None if none of them is scored."""
         scored = {one.name for one in self.candidates}
         some = sorted((name for name in names if name in scored), key=_preference)
-        if not some or np.isnan(costs := self._costs_of(some)).all():
+        if not some or np.isnan(costs := self._stacked_costs(some)).all():
             return None
         return compare_candidates(some, costs).chosen
 
-    def _costs_of(self, names: Sequence[str]) -> np.ndarray:
+    def _stacked_costs(self, names: Sequence[str]) -> np.ndarray:
         return np.stack([self.costs(name) for name in names])
 
     def costs(self, name: str) -> np.ndarray:
