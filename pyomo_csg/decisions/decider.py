@@ -13,6 +13,7 @@ import numpy as np
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decision import Decision
+from pyomo_csg.decisions.extrapolation import report_extrapolation
 from pyomo_csg.errors import SolveError
 from pyomo_csg.learn.generators.scenario_generator import PerContext, check_generator
 from pyomo_csg.learn.tables.column_names import match_columns, match_keys
@@ -374,16 +375,7 @@ class LearnedDecider(Decider):
         if np.abs(flat).max() <= self._limit:
             return  # the usual case: the root mean square cannot be larger
         distance = np.sqrt(np.einsum("ni,ni->n", flat, flat) / flat.shape[1])
-        if distance.max() > self._limit:
-            logger.warning(
-                "%d of %d contexts are far from the history: the farthest is %.3g standard "
-                "deviations from its mean, in the history at most %.3g; scenarios and "
-                "decisions for such contexts are extrapolated",
-                np.count_nonzero(distance > self._limit),
-                len(contexts),
-                distance.max(),
-                self.learned.reach,
-            )
+        report_extrapolation(distance, self._limit, self.learned.reach)
 
     def _generate_scenarios(
         self, contexts: np.ndarray

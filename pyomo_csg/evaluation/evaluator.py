@@ -15,6 +15,7 @@ import pandas as pd
 from pyomo.core.base.block import BlockData
 
 from pyomo_csg.decisions.decider import Decider
+from pyomo_csg.decisions.extrapolation import one_warning
 from pyomo_csg.errors import DataError, SolveError
 from pyomo_csg.evaluation.cases import (
     FULL,
@@ -180,9 +181,10 @@ def run_policies(
     total = len(policies) * len(cases)
     with progress_bar("decisions", total, "decisions", progress) as bar:
         for name, policy in policies.items():
-            for i, case in enumerate(cases):
-                rows[trial, i, name] = _run_policy(policy, case, i, exact)
-                bar.update()
+            with one_warning(name, len(cases)):
+                for i, case in enumerate(cases):
+                    rows[trial, i, name] = _run_policy(policy, case, i, exact)
+                    bar.update()
             _warn_failures(name, [rows[trial, i, name] for i in range(len(cases))])
     keys = pd.MultiIndex.from_tuples(rows, names=["trial", "case", "policy"])
     return pd.DataFrame([asdict(row) for row in rows.values()], index=keys)

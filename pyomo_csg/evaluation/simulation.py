@@ -12,6 +12,7 @@ import pyomo.environ as pyo
 from pyomo.core.base.block import BlockData
 from pyomo.core.expr.numvalue import is_numeric_data
 
+from pyomo_csg.decisions.extrapolation import one_warning
 from pyomo_csg.errors import DataError, SolveError, shortlist
 from pyomo_csg.evaluation.tables import count_words
 from pyomo_csg.learn.tables.column_names import match_columns
@@ -164,13 +165,14 @@ def simulate(
     with progress_bar("simulate", len(rows) * len(policies), "rows", progress) as bar:
         for name, policy in policies.items():
             trajectory, current = _Trajectory(two_stage, table, pairs), policy
-            for row in rows:
-                is_due = row == warmup or (refit and (row - warmup) % refit == 0)
-                if is_due and not hasattr(policy, "decide"):
-                    current = policy(table.iloc[:row])
-                found = trajectory.step(current, row)
-                records.append({"row": table.index[row], "policy": name, **found})
-                bar.update()
+            with one_warning(name, len(rows)):
+                for row in rows:
+                    is_due = row == warmup or (refit and (row - warmup) % refit == 0)
+                    if is_due and not hasattr(policy, "decide"):
+                        current = policy(table.iloc[:row])
+                    found = trajectory.step(current, row)
+                    records.append({"row": table.index[row], "policy": name, **found})
+                    bar.update()
     order = np.argsort(np.arange(len(records)) % len(rows), kind="stable")
     in_time = [records[i] for i in order]  # row by row, all policies
     return Simulation(pd.DataFrame(in_time), tuple(pairs), stated.risk)

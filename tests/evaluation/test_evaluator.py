@@ -298,3 +298,19 @@ def test_differences_are_paired_on_the_cases_that_both_have():
     assert found.loc["b", "mean"] == pytest.approx(2.0)
     assert found.loc["b", "standard_error"] == pytest.approx(np.sqrt(3 / 3))
     assert table.differences(to="b").loc["a", "mean"] == pytest.approx(-2.0)
+
+
+def test_contexts_far_from_the_history_give_one_warning_a_policy(caplog):
+    pairs = newsvendor.sample(60, seed=1)
+    policy = csg.fit(
+        newsvendor.build(), pairs, scenarios=2, method="mmd", progress=False
+    )
+    contexts, demands = newsvendor.sample(6, seed=2)
+    contexts[:4] += 1e3
+    policies = {"near": csg.baselines.SampleAverage(newsvendor.build(), pairs)}
+    csg.evaluate(policies | {"far": policy}, (contexts, demands), progress=False)
+    warnings = [one for one in caplog.messages if "far from the history" in one]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("policy 'far': 4 of 6 contexts")
+    policy.decide(contexts[0])  # outside an evaluation, each decision warns
+    assert "1 of 1 contexts are far from the history" in caplog.messages[-1]
