@@ -107,19 +107,20 @@ def compare_candidates(
     a standard error of the best. Only the ``context_free`` ones compete if one of them is
     within a standard error of the best. The ``trusted`` candidate is chosen unless another
     one is better by more than two. NaN, an unsolved program, counts as the worst cost of
-    all.
+    all, and candidates that have clearly more of them than another do not compete.
     """
     if np.isnan(losses).all():
         raise DataError("Nothing could be compared", [_NO_COSTS])
-    costs = fill_unsolved(losses)
+    costs, competing = fill_unsolved(losses), _reliable(losses)
     means = costs.mean(axis=1)
-    order = np.argsort(means, kind="stable")
-    free = np.array([i for i, name in enumerate(names) if name in context_free], int)
+    order = np.argsort(np.where(competing, means, np.inf), kind="stable")
+    free = np.flatnonzero([name in context_free for name in names] & competing)
     if len(free) and len(_about_as_good(costs, free, int(order[0]), _CONTEXT_PAYS)):
         least = free[means[free].argmin()]
         best = _about_as_good(costs, free, int(least), _AS_GOOD)[0]
     else:
-        best = _about_as_good(costs, np.arange(len(names)), int(order[0]), _AS_GOOD)[0]
+        every = np.flatnonzero(competing)
+        best = _about_as_good(costs, every, int(order[0]), _AS_GOOD)[0]
     if trusted in names:
         favorite = names.index(trusted)
         error = paired_difference(costs[favorite], costs[best]).standard_error
@@ -143,6 +144,13 @@ def compare_candidates(
             for c in order
         ],
     )
+
+
+def _reliable(losses: np.ndarray) -> np.ndarray:
+    """Return which candidates (c,) do not have clearly more NaN than the one with the fewest."""
+    failed = np.isnan(losses).astype(float)
+    apart = paired_difference(failed, failed[failed.sum(axis=1).argmin()])
+    return apart.mean <= _CLEARLY * apart.standard_error
 
 
 def _about_as_good(

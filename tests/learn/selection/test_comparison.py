@@ -199,3 +199,12 @@ def test_a_candidate_without_context_is_chosen_unless_the_context_pays_clearly()
     assert compare_candidates(names, losses, context_free=free).chosen == "constant"
     losses[1] += 1.0  # now by 1.7 standard errors
     assert compare_candidates(names, losses, context_free=free).chosen == "contextual"
+
+
+@pytest.mark.parametrize(("failed", "chosen"), [(1, "cheap"), (12, "sure")])
+def test_clearly_more_rows_without_recourse_lose_whatever_the_cost(failed, chosen):
+    losses = np.array([np.ones(100), np.full(100, 5.0)])
+    losses[0, :: 100 // failed][:failed] = NAN
+    found = compare_candidates(["cheap", "sure"], losses)
+    assert found.chosen == chosen
+    assert found.candidates[0].name == chosen
