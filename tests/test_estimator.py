@@ -58,6 +58,7 @@ def test_it_takes_what_fit_takes_but_for_what_clones_cannot_share():
         "checkpoint",
         "callback",
         "plan",
+        "distribution",
     }
     assert set(mine) <= set(theirs)
     assert [name for name in mine if mine[name].default != theirs[name].default] == [

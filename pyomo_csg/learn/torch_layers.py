@@ -16,7 +16,7 @@ from pyomo_csg.learn.loss_kinds import (
     weighted_means,
 )
 from pyomo_csg.solve import Oracle
-from pyomo_csg.stages.inputs import known_batch
+from pyomo_csg.stages.inputs import count_axes, known_batch, outcome_batch
 from pyomo_csg.validation import Problems, is_one_of
 
 _MOST_ENTRIES = 2**24  # of a stored Jacobian: 128 MB
@@ -185,8 +185,8 @@ class TaskLoss(_OracleModule):
         known = known_batch(self.oracle.two_stage, _array(known), len(scenarios))
         zetas, omegas = _array(scenarios), _array(outcomes)
         shares, parts = self._shares(weights), _normalize(outcome_weights)
-        omegas = np.asarray(omegas, dtype=float)
-        omegas = omegas if omegas.ndim == 3 else omegas[:, None]
+        if count_axes(omegas) != 3:  # a wrong shape is reported as that of one outcome
+            omegas = outcome_batch(self.oracle.two_stage, omegas)[:, None]
         settings = {"known": known, **options}
         if callable(self.loss_kind):
             return self._own_losses(scenarios, omegas, shares, parts, settings)

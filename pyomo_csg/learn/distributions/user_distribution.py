@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.features import standard_spread
@@ -220,6 +219,8 @@ def distribution_note(drawn: np.ndarray, outcomes: np.ndarray) -> str:
 
 def _energy(draws: np.ndarray, outcome: np.ndarray) -> float:
     """Return the energy score of draws (M, p)."""
+    from scipy.spatial.distance import cdist  # deciding does without
+
     to_outcome = np.linalg.norm(draws - outcome, axis=1).mean()
     return float(to_outcome - cdist(draws, draws).mean() / 2)
 
