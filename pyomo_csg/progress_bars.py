@@ -33,8 +33,8 @@ def progress_bar(
     shown: bool,
     delay: float | None = None,
 ) -> Any:
-    """Return a tqdm bar, or a :class:`HiddenBar`."""
-    if not shown:
+    """Return a tqdm bar, or a :class:`HiddenBar`; a single step has no progress to show."""
+    if not shown or total == 1:
         return HiddenBar()
     from tqdm.auto import tqdm
 
