@@ -1,7 +1,5 @@
 """Progress bars: for several steps, not for one."""
 
-import numpy as np
-
 import pyomo_csg as csg
 from models import newsvendor
 from pyomo_csg import progress_bars
@@ -9,9 +7,9 @@ from pyomo_csg import progress_bars
 
 def test_a_single_decision_shows_no_bar_and_several_do(monkeypatch, capsys):
     monkeypatch.setattr(progress_bars, "_DELAY_SECONDS", 0.0)
-    oracle = csg.Oracle(newsvendor.build())
-    scenarios = np.array([[[10.0], [20.0]], [[12.0], [18.0]]])
-    oracle.solve(scenarios[:1], progress=True)
+    pairs = newsvendor.sample(60, seed=1)
+    forest = csg.baselines.ForestWeighted(newsvendor.build(), pairs)
+    forest.decide(pairs[0][0])
     assert capsys.readouterr().err == ""
-    oracle.solve(scenarios, progress=True)
+    forest.decide(pairs[0][:2])
     assert "2/2" in capsys.readouterr().err
