@@ -229,6 +229,15 @@ def test_reduced_policies_are_saved_updated_and_pickled(observed, tmp_path):
         assert (other.scenarios([0.5]) == policy.scenarios([0.5])).all()
 
 
+def test_networks_of_integer_models_are_trained_on_its_draws(observed):
+    model = shop()
+    model.order.domain = pyo.Integers
+    method = csg.methods.Auto(["direct"])
+    policy = fit(observed, model, scenarios=2, method=method, distribution=Uniform())
+    assert policy.learned.summary["chosen"] == "direct"
+    assert policy.scenarios([0.5]).min() > 60  # observed demands are at most 30
+
+
 class Returns:
     """Returns one value always."""
 
