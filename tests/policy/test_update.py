@@ -17,7 +17,7 @@ from pyomo_csg.learn.generators.distribution_generators import (
 )
 from pyomo_csg.policy import refresh
 from pyomo_csg.policy.refresh import rows_to_keep
-from pyomo_csg.policy.warm_start import WarmStart
+from pyomo_csg.policy.warm_start import WarmStart, restored_settings
 from tests.quick import fit, panels, portfolio, shorten
 
 
@@ -135,6 +135,26 @@ def test_every_candidate_of_auto_can_be_updated(chosen, monkeypatch):
     assert newer.scenarios(x).shape == policy.scenarios(x).shape
     assert not np.array_equal(newer.scenarios(x), policy.scenarios(x))
     assert newer.weights(x).sum(axis=1) == pytest.approx(np.ones(5))
+
+
+def test_settings_keep_the_kernel_beside_an_object_of_the_users():
+    stored = {"kernel": "gaussian", "loss_net": "Pooled", "hidden": [8]}
+    settings = restored_settings(stored)
+    assert (settings.kernel, settings.hidden) == ("gaussian", (8,))
+    assert restored_settings({"kernel": "mine", "batch": 7}).kernel == "energy"
+
+
+def test_an_update_says_which_parts_of_the_user_it_does_without(caplog):
+    def loss(decisions, outcomes, costs):
+        return costs + 0.0
+
+    history, new = newsvendor.sample(40, seed=1), newsvendor.sample(3, seed=2)
+    policy = fit(history, method=csg.methods.Direct(loss_kind=loss, regret=True))
+    policy.update(new)
+    assert "the update does without 'loss_kind', 'regret' of the fit" in caplog.text
+    caplog.clear()
+    fit(history, method="direct").update(new)
+    assert "does without" not in caplog.text
 
 
 @pytest.mark.parametrize("method", ["mmd", "static", "direct"])
