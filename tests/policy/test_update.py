@@ -202,6 +202,16 @@ def test_bad_options_are_refused(policy, options, says):
         policy.update(newsvendor.sample(20, seed=2), **options)
 
 
+def test_a_missing_column_is_reported_alone():
+    contexts, demands = newsvendor.sample(30, seed=1)
+    table = pd.DataFrame(contexts, columns=["a", "b"])
+    table["day"] = np.where(np.arange(30) % 7 < 5, "work", "rest")
+    policy = fit((table, demands), method="mmd")
+    with pytest.raises(csg.DataError, match="no column for 'a'") as caught:
+        policy.update((table.drop(columns="a"), demands))
+    assert "day' contains text" not in str(caught.value)
+
+
 def test_a_policy_without_a_history_cannot_be_updated(policy):
     learned = replace(policy.learned, pairs=None)
     forgetful = csg.Policy(newsvendor.build(), learned)

@@ -218,7 +218,7 @@ def _warn_of_gaps(dates: pd.DatetimeIndex | pd.PeriodIndex) -> None:
     import pandas as pd
 
     times = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else dates
-    steps = np.diff(times.to_numpy().astype("datetime64[s]").astype(float))
+    steps = np.diff(times.astype("int64").to_numpy())
     if not len(steps) or not np.median(steps):
         return
     places = np.flatnonzero(steps > _GAP * np.median(steps))
@@ -294,8 +294,11 @@ class _ContextReader:
     def _numbers(self, frame: pd.DataFrame, names: list[str]) -> Columns:
         """Read columns; turn them into numbers first if any holds something else."""
         found = [str(column) for column in frame.columns]
-        if self._preprocess is None or any(found.count(name) != 1 for name in names):
+        if self._preprocess is None:
             return Columns.from_frame("contexts", frame, names, frame.index)
+        if unclear := [name for name in names if found.count(name) != 1]:
+            # Reported alone: text in the others is no problem.
+            return Columns.from_frame("contexts", frame, unclear, frame.index)
         if isinstance(self._preprocess, Preprocessing):
             encoding: Preprocessing | None = self._preprocess
         else:
