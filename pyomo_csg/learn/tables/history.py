@@ -14,8 +14,10 @@ import numpy as np
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.learn.tables.column_names import column_label, match_columns
 from pyomo_csg.learn.tables.columns import (
+    ENCODINGS,
     Columns,
     as_array,
+    content_kind,
     describe_type,
     is_frame,
     is_series,
@@ -296,9 +298,11 @@ class _ContextReader:
         found = [str(column) for column in frame.columns]
         if self._preprocess is None:
             return Columns.from_frame("contexts", frame, names, frame.index)
-        if unclear := [name for name in names if found.count(name) != 1]:
-            # Reported alone: text in the others is no problem.
-            return Columns.from_frame("contexts", frame, unclear, frame.index)
+        if any(found.count(name) != 1 for name in names):
+            # Reported with the faults of numbers; what can be encoded is no fault.
+            kinds = {name: content_kind(column) for name, column in frame.items()}
+            some = [name for name in names if kinds.get(name) not in ENCODINGS]
+            return Columns.from_frame("contexts", frame, some, frame.index)
         if isinstance(self._preprocess, Preprocessing):
             encoding: Preprocessing | None = self._preprocess
         else:
