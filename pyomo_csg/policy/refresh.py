@@ -74,10 +74,12 @@ def updated_result(
     assert past is not None
     summary = policy.learned.summary
     settings = {**summary.get("settings", {}), **summary.get("identity", {})}
-    if left_out := [name for name in _OWN_PARTS if settings.get(name)]:
+    is_users = getattr(policy.learned.generator, "is_users", False)
+    left_out = [name for name in _OWN_PARTS if settings.get(name)]
+    if left_out and not is_users:  # which are not trained
         logger.warning(
             "the update does without %s of the fit: it trains on the model's costs under "
-            "observed outcomes; to keep them, fit again with all rows, by csg.fit",
+            "observed outcomes; fit again with all rows, by csg.fit, to use them",
             shortlist(left_out),
         )
     everything = _join(past, new)

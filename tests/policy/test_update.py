@@ -156,6 +156,13 @@ def test_an_update_says_which_parts_of_the_user_it_does_without(caplog):
     fit(history, method="direct").update(new)
     assert "does without" not in caplog.text
 
+    class Own:
+        def sample(self, x, n):
+            return np.full((n, 1), 2.0)
+
+    fit(history, scenarios="all", distribution=Own()).update(new)  # trains nothing
+    assert "does without" not in caplog.text
+
 
 @pytest.mark.parametrize("method", ["mmd", "static", "direct"])
 def test_networks_go_on_from_their_old_weights(method):
