@@ -24,7 +24,6 @@ from pyomo_csg.learn.distributions.conditional import ConditionalDistribution
 from pyomo_csg.learn.distributions.distances import KERNELS
 from pyomo_csg.learn.distributions.mixture import Mixture
 from pyomo_csg.learn.distributions.samplers import ObservedSampler, Sampler
-from pyomo_csg.learn.distributions.user_distribution import UserDistribution
 from pyomo_csg.learn.generators.distribution_generators import (
     AtomGenerator,
     ConstantGenerator,
@@ -82,7 +81,7 @@ class WarmStart:
 
     def fit(self, generator: ScenarioGenerator) -> ScenarioGenerator:
         """Return the generator after it has learned from all rows."""
-        if isinstance(getattr(generator, "distribution", None), UserDistribution):
+        if getattr(generator, "is_users", False):
             return generator  # it was fitted to no rows
         if isinstance(generator, ForecastNetworkGenerator):
             return self._forecast_networks(generator)
