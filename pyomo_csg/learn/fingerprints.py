@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pyomo_csg.learn.config import FitConfig
+from pyomo_csg.learn.distributions.features import standard_spread
 from pyomo_csg.learn.methods.specifications import (
     BuiltIn,
     Method,
@@ -38,12 +39,13 @@ def fit_identity(
 ) -> dict[str, Any]:
     """Return what identifies a fit, as JSON types; ``arguments`` are others of csg.fit."""
     some = torch.as_tensor(history.outcomes[:8])
+    scaled = some / torch.as_tensor(standard_spread(history.outcomes))
     shares, one = some.new_full((1, len(some)), 1 / len(some)), some.new_ones(1, 1)
     decisions = some.new_ones(len(some), len(oracle.two_stage.first_stage_variables))
     loss, net = getattr(method, "loss_kind", None), settings.loss_net
     functions: dict[str, tuple[Any, ...]] = {
         "kernel": (settings.kernel, some, some),
-        "distance": (settings.distance, shares, some[None], one, some[None, :1]),
+        "distance": (settings.distance, shares, scaled[None], one, scaled[None, :1]),
         "losses": (loss, decisions, some, some.sum(-1)),
     }
     return {

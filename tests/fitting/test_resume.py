@@ -247,6 +247,19 @@ def test_a_part_with_other_values_is_another_fit(
     assert any(p.startswith(f"{what} is ") for p in caught.value.problems)
 
 
+def test_a_distance_sees_standard_deviations_alone(pairs):
+    """Others may overflow, such as exponentials in a Sinkhorn divergence."""
+    sizes = []
+
+    def distance(weights, scenarios, shares, outcomes):
+        sizes.append(float(outcomes.detach().abs().max()))
+        return same(weights, scenarios, shares, outcomes)
+
+    contexts, demands = pairs
+    fit((contexts, 1e6 * demands), method=csg.methods.MMD(distance=distance))
+    assert max(sizes) < 100
+
+
 def test_a_network_of_other_weights_is_another_fit(tmp_path, pairs):
     torch.manual_seed(0)
     fit(pairs, method="mmd", network=UserNet(), checkpoint=tmp_path)
