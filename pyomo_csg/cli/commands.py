@@ -23,13 +23,13 @@ from pyomo_csg.cli.user_files import (
     FIELD,
     check_output_path,
     find_remembered,
-    load_model,
     read_table,
     remember,
     write_table,
 )
 from pyomo_csg.decisions.number_formats import round_like, two_digits
 from pyomo_csg.errors import DataError, ModelError, ProblemsError, SolveError, shortlist
+from pyomo_csg.interop.model_files import load_model
 from pyomo_csg.interop.smps import ENDINGS, SmpsProblem, is_smps_file, read_smps
 from pyomo_csg.learn.lineage import describe_lineage
 from pyomo_csg.learn.tables.columns import ENCODINGS

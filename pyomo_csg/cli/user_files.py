@@ -19,21 +19,11 @@ from typing import Any
 import pandas as pd
 
 from pyomo_csg.errors import DataError
-from pyomo_csg.interop.model_files import load_model
 from pyomo_csg.storage import readable_path, writable_path, write_user_file
 
 FIELD = "model_file"  # in the summary of a policy
 _BYTES = 32  # of the key
 _PARQUET = (".parquet", ".pq")
-__all__ = [
-    "FIELD",
-    "check_output_path",
-    "find_remembered",
-    "load_model",
-    "read_table",
-    "remember",
-    "write_table",
-]
 _OTHER_SEPARATORS = ";\t"  # of cells, where commas are decimal marks
 _NO_PARQUET = "Parquet needs pyarrow: pip install 'pyomo-csg[parquet]'; or give a CSV"
 

@@ -267,7 +267,9 @@ def _read_carry(
             continue
         for index, start in starts.items():
             if start.name not in known:
-                problems.add(f"'{start.name}' is not annotated; add it to known_params")
+                problems.add(
+                    f"'{start.name}' is no known number; add it to known_params"
+                )
             found[start.name] = ends[index]
     return found
 

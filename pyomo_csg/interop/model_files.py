@@ -155,9 +155,7 @@ def _match_patterns(model: BlockData, kind: type, patterns: Sequence[str]) -> li
 
 def _find_elements(model: BlockData, kind: type, names: Sequence[str]) -> list[Any]:
     """Return elements by name; a name without an element stays a name."""
-    data = model.component_data_objects(
-        kind
-    )  # elements of immutable Params are numbers
+    data = model.component_data_objects(kind)  # immutable Params hold numbers
     known = {one.name: one for one in data if hasattr(one, "name")}
     return [known.get(name, name) for name in names]
 

@@ -26,6 +26,7 @@ from pyomo_csg.learn.methods.specifications import (
     Method,
     Static,
     method_regularization,
+    setting_problems,
 )
 from pyomo_csg.learn.networks.task_nets import Linear, LocationScale
 from pyomo_csg.learn.tables.history import History
@@ -170,11 +171,8 @@ class FitConfig:
                 f"bandwidth is {self.bandwidth!r:.80}, but only the kernels "
                 f"{sorted(METRICS)} have one; leave it out, or give one of those"
             )
-        if not (self.distance is None or callable(self.distance)):
-            problems.add(f"distance is {self.distance!r:.80}; give a function")
-        if not isinstance(self.loss_net, nn.Module | None):
-            kind = type(self.loss_net).__name__
-            problems.add(f"loss_net is a {kind}; give a torch.nn.Module")
+        for name in ("distance", "loss_net"):
+            problems.add(*setting_problems("", name, getattr(self, name)))
         for field in fields(self):
             if field.name not in _OBJECTS and field.name not in _CHOICES:
                 value = getattr(self, field.name)
@@ -195,7 +193,8 @@ def _check_number(name: str, value: Any) -> tuple[bool, str]:
             and (can_be_empty or len(value) > 0)
             and all(is_whole(units) and 0 < units <= _MAX_UNITS for units in value)
         )
-        return is_valid, f"whole numbers above 0, such as (64, 64), up to {_MAX_UNITS}"
+        units = f"whole numbers above 0, such as (64, 64), up to {_MAX_UNITS}"
+        return is_valid, units + f", or '{COMPLETE}'" * (name == "encoder")
     if name in ("noise", "decay"):
         return is_number(value) and value >= 0, "a number from 0 up"
     if name in ("seconds", "bandwidth"):

@@ -13,7 +13,12 @@ import torch
 from torch import Tensor
 
 from pyomo_csg.learn.config import FitConfig
-from pyomo_csg.learn.distributions.distances import trainable_kernel
+from pyomo_csg.learn.distributions.features import standard_spread
+from pyomo_csg.learn.methods.specifications import (
+    BuiltIn,
+    Method,
+    describe_method,
+)
 from pyomo_csg.learn.networks.task_nets import FunctionModule, Linear, LocationScale
 from pyomo_csg.learn.package_versions import dependency_versions
 from pyomo_csg.learn.tables.history import History
@@ -29,9 +34,20 @@ def fit_identity(
     history: History,
     settings: FitConfig,
     network: Any,
+    method: BuiltIn | Method,
     **arguments: Any,
 ) -> dict[str, Any]:
     """Return what identifies a fit, as JSON types; ``arguments`` are others of csg.fit."""
+    some = torch.as_tensor(history.outcomes[:8])
+    scaled = some / torch.as_tensor(standard_spread(history.outcomes))
+    shares, one = some.new_full((1, len(some)), 1 / len(some)), some.new_ones(1, 1)
+    decisions = some.new_ones(len(some), len(oracle.two_stage.first_stage_variables))
+    loss, net = getattr(method, "loss_kind", None), settings.loss_net
+    functions: dict[str, tuple[Any, ...]] = {
+        "kernel": (settings.kernel, some, some),
+        "distance": (settings.distance, shares, scaled[None], one, scaled[None, :1]),
+        "losses": (loss, decisions, some, some.sum(-1)),
+    }
     return {
         "format": 3,
         "model": model_fingerprint(
@@ -39,12 +55,9 @@ def fit_identity(
         ),
         "history": history.fingerprint(),
         "network": _describe_network(network, history),
-        "kernel": _fingerprint_kernel(settings, history),
-        **(
-            {}
-            if settings.loss_net is None
-            else {"loss_net": _describe_network(settings.loss_net, history)}
-        ),
+        **{name: _describe_function(*call) for name, call in functions.items()},
+        "loss_net": None if net is None else _describe_network(net, history),
+        **describe_method(method),
         "settings": {
             field.name: _json_value(getattr(settings, field.name))
             for field in fields(settings)
@@ -85,28 +98,28 @@ def _describe_network(network: Any, history: History) -> str:
         scale = _describe_network(network.scale, history)
         return f"LocationScale({location}, {scale})"
     if isinstance(network, FunctionModule):
-        try:
-            return f"function {_digest(network(torch.as_tensor(history.contexts)))}"
-        except CONTENT_ERRORS:  # resolve_network reports the error later
-            return "function"
+        return str(_describe_function(network, torch.as_tensor(history.contexts)))
     digest = hashlib.sha256()
     for name, value in network.state_dict().items():
         digest.update(name.encode() + value.numpy(force=True).tobytes())
     return f"{network} {digest.hexdigest()}"
 
 
-def _fingerprint_kernel(settings: FitConfig, history: History) -> str | None:
-    """Return a digest of some values of a user's kernel; None for a name."""
-    kernel = trainable_kernel(settings.kernel, history.outcomes.shape[1])
-    if isinstance(settings.kernel, str):
+def _describe_function(function: Any, *inputs: Tensor) -> str | None:
+    """Return a text that differs between functions, by their outputs; None for a name."""
+    if not callable(function):
         return None
-    some = torch.as_tensor(history.outcomes[None, :8])
-    return _digest(kernel(some, some))
+    try:
+        return f"function {digest_numbers(function(*inputs))}"
+    except CONTENT_ERRORS:  # the error is reported later
+        return "function"
 
 
-def _digest(values: Tensor) -> str:
+def digest_numbers(values: Any) -> str:
     """Return a digest that does not depend on the rounding of a machine."""
-    text = " ".join(f"{value:.6g}" for value in values.flatten().tolist())
+    text = " ".join(
+        f"{value:.6g}" for value in torch.as_tensor(values).flatten().tolist()
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 

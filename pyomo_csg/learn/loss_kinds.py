@@ -92,9 +92,12 @@ class LossKind:
             failed = f"{called} an error ({type(error).__name__}: {error})"
             raise DataError(_SUBJECT, [f"{failed:.400}; return ({count},)"]) from error
         if not isinstance(found, Tensor) or found.shape != (count,):
-            shape = getattr(found, "shape", None)
-            kind = type(found).__name__ if shape is None else f"shape {tuple(shape)}"
+            kind = f"a {type(found).__name__} of shape {tuple(getattr(found, 'shape', ()))}"
             raise DataError(_SUBJECT, [f"{called} {kind}; return a tensor ({count},)"])
+        if costs.requires_grad and not found.requires_grad:
+            problem = f"{called} a tensor without a gradient"
+            remedy = "make it of decisions and costs by torch operations"
+            raise DataError(_SUBJECT, [f"{problem}; {remedy}"])
         wrong = torch.nonzero(~torch.isfinite(found.detach()))
         if len(wrong):
             case = int(wrong[0, 0])

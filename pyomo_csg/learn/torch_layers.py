@@ -196,9 +196,8 @@ class TaskLoss(_OracleModule):
         if self.loss_kind != "recourse":
             others = self._other_losses(zetas, omegas, both)
             losses = np.where(np.isnan(losses), np.nan, others)
-        losses = losses - weighted_means(
-            self._kind.least_costs(self.oracle, omegas, settings), parts
-        )
+        least = self._kind.least_costs(self.oracle, omegas, settings)
+        losses = losses - weighted_means(least, parts)
         slopes = np.where(np.isnan(losses)[:, None, None], 0.0, found.gradient)
         return _attach(scenarios, losses, slopes)
 
@@ -228,7 +227,7 @@ class TaskLoss(_OracleModule):
 
         Each outcome (n, M, p) is solved for by itself, since each cost has its own slope.
         """
-        n, count = omegas.shape[:2]
+        n, count, p = omegas.shape
         layer = DecisionLayer(self.oracle, weights=shares, on_error=self._on_error)
         layer.deadline, layer.mip_gap = self.deadline, self.mip_gap
         decisions = layer(scenarios, keys=settings["keys"], known=settings["known"])
@@ -236,10 +235,7 @@ class TaskLoss(_OracleModule):
         decisions = decisions.repeat_interleave(count, dim=0)
         if shares is not None and np.ndim(shares) == 2:
             shares = np.repeat(shares, count, axis=0)
-        known, flat = (
-            settings["known"].repeat(count, axis=0),
-            omegas.reshape(n * count, -1),
-        )
+        known, flat = settings["known"].repeat(count, axis=0), omegas.reshape(-1, p)
         keys = settings["keys"]
         keys = None if keys is None else np.repeat(keys, count)
         options = {**settings, "known": known, "keys": keys, "weights": shares}
@@ -247,10 +243,8 @@ class TaskLoss(_OracleModule):
         self.failures = tuple(
             one.replace(case=one.case // count) for one in found.failures
         )
-        costs = (
-            found.loss - self._kind.least_costs(self.oracle, omegas, settings).ravel()
-        )
-        costs = _attach(repeated, costs, np.nan_to_num(found.gradient))
+        least = self._kind.least_costs(self.oracle, omegas, settings).ravel()
+        costs = _attach(repeated, found.loss - least, np.nan_to_num(found.gradient))
         solved = torch.nonzero(torch.isfinite(costs.detach()))[:, 0]
         losses = costs.new_full((n * count,), torch.nan)
         if len(solved):

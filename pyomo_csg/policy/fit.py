@@ -22,7 +22,7 @@ from pyomo_csg.learn.distributions.user_distribution import (
     UserDistribution,
     distribution_note,
 )
-from pyomo_csg.learn.fingerprints import fit_identity
+from pyomo_csg.learn.fingerprints import digest_numbers, fit_identity
 from pyomo_csg.learn.fit_result import FitResult, MethodResult
 from pyomo_csg.learn.generators.scenario_generator import largest_distance
 from pyomo_csg.learn.lineage import lineage_entry
@@ -30,7 +30,6 @@ from pyomo_csg.learn.methods.plugins import read_method
 from pyomo_csg.learn.methods.specifications import (
     BuiltIn,
     Method,
-    describe_method,
     describe_object,
 )
 from pyomo_csg.learn.progress import Callback, TrainingLog
@@ -201,25 +200,26 @@ def fit(
     check_scenario_count(scenarios, len(history))
     chosen = read_method(method, regularization)
     settings = complete_settings(settings_for_method(settings, chosen), history)
-    own = note_of_costs = None
+    own = note_of_costs = described = None
     if distribution is not None:
         own = UserDistribution.bind(distribution, oracle.two_stage)
         own.check_domains(history.contexts, oracle.two_stage)
-        note_of_costs = distribution_note(
-            own.remember(history.contexts), history.outcomes
-        )
+        drawn = own.remember(history.contexts)
+        note_of_costs = distribution_note(drawn, history.outcomes)
+        draws = digest_numbers(drawn[:8])
+        described = describe_object(distribution) | {"draws": draws}
     identity = fit_identity(
         oracle,
         history,
         settings,
         network,
+        chosen,
         scenarios=scenarios,
-        **describe_method(chosen),
         seed=seed,
         solver=solver,
+        distribution=described,
         **({"options": dict(options)} if options else {}),
         **({"plan": plan.summary()} if plan is not None else {}),
-        **({} if own is None else {"distribution": describe_object(distribution)}),
     )
 
     def policy(found: MethodResult) -> Policy:

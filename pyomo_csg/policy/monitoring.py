@@ -232,7 +232,7 @@ def monitor(policy: LearnedDecider, data: Any, level: float = 0.05) -> Monitorin
         None if reference is None else sign * float(reference.mean()),
         None if reference is None else float(standard_error(reference, 1)),
         (
-            *_context_alarms(policy, columns, rows, past, share),
+            *_context_alarms(columns),
             *_cost_alarms(costs, reference, share),
             *_alternative_alarms(costs, share),
         ),
@@ -279,13 +279,7 @@ def _distance_outside(new: np.ndarray, old: np.ndarray) -> np.ndarray:
     return beyond if beyond.ndim == 1 else beyond.max(axis=1)
 
 
-def _context_alarms(
-    policy: LearnedDecider,
-    columns: tuple[ColumnShift, ...],
-    rows: History,
-    past: History,
-    level: float,
-) -> list[str]:
+def _context_alarms(columns: tuple[ColumnShift, ...]) -> list[str]:
     """Return an alarm for the columns that are outside the history by more than chance."""
     return [
         f"'{one.name}' is outside the history on {one.outside:.0%} of the rows, by up to "

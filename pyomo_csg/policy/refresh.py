@@ -12,7 +12,7 @@ import pandas as pd
 
 from pyomo_csg.decisions.decider import LearnedDecider
 from pyomo_csg.decisions.verdict import POLICY, Verdict
-from pyomo_csg.errors import DataError
+from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.evaluation.comparison import (
     check_decider,
     compare,
@@ -39,6 +39,7 @@ _SUBJECT = "Cannot update the policy"
 _NEWEST = "newest rows"
 _MOST_COSTS = 1000  # held-out costs that are kept
 _LEAST_ROWS = 2
+_OWN_PARTS = ("distribution", "loss_kind", "regret", "distance", "loss_net")
 _LEAST_COMPARED, _WORSE = 20, 3.0  # rows, and standard errors, to refuse an update
 _NOT_REPLACED = (
     "The update was not adopted: on the newest rows it is clearly worse than the policy "
@@ -71,6 +72,16 @@ def updated_result(
     new = problems.check("new_rows", read_pairs, policy, data, 1)
     problems.raise_any()
     assert past is not None
+    summary = policy.learned.summary
+    settings = {**summary.get("settings", {}), **summary.get("identity", {})}
+    is_users = getattr(policy.learned.generator, "is_users", False)
+    left_out = [name for name in _OWN_PARTS if settings.get(name)]
+    if left_out and not is_users:  # which are not trained
+        logger.warning(
+            "the update does without %s of the fit: it trains on the model's costs under "
+            "observed outcomes; fit again with all rows, by csg.fit, to use them",
+            shortlist(left_out),
+        )
     everything = _join(past, new)
     kept = rows_to_keep(len(everything), window, half_life)
     _check_count(policy, kept)

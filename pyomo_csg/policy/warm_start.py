@@ -21,9 +21,9 @@ from pyomo_csg.learn.candidates.untrained import (
 )
 from pyomo_csg.learn.config import FitConfig
 from pyomo_csg.learn.distributions.conditional import ConditionalDistribution
+from pyomo_csg.learn.distributions.distances import KERNELS
 from pyomo_csg.learn.distributions.mixture import Mixture
 from pyomo_csg.learn.distributions.samplers import ObservedSampler, Sampler
-from pyomo_csg.learn.distributions.user_distribution import UserDistribution
 from pyomo_csg.learn.generators.distribution_generators import (
     AtomGenerator,
     ConstantGenerator,
@@ -81,7 +81,7 @@ class WarmStart:
 
     def fit(self, generator: ScenarioGenerator) -> ScenarioGenerator:
         """Return the generator after it has learned from all rows."""
-        if isinstance(getattr(generator, "distribution", None), UserDistribution):
+        if getattr(generator, "is_users", False):
             return generator  # it was fitted to no rows
         if isinstance(generator, ForecastNetworkGenerator):
             return self._forecast_networks(generator)
@@ -256,8 +256,9 @@ def restored_settings(stored: Mapping[str, Any]) -> FitConfig:
     try:
         return FitConfig(**found)
     except DataError:
-        for name in ("kernel", "distance", "loss_net"):  # objects of the user's
-            found.pop(name, None)
+        for name in ("kernel", "distance", "loss_net"):
+            if found.get(name) not in KERNELS:  # an object of the user's
+                found.pop(name, None)
         return FitConfig(**found)
 
 

@@ -14,8 +14,8 @@ import pyomo_csg as csg
 from models import cep1
 from pyomo_csg.cli import main
 from pyomo_csg.cli.parser import parse_arguments
-from pyomo_csg.cli.user_files import load_model
 from pyomo_csg.evaluation.comparison import compare
+from pyomo_csg.interop.model_files import load_model
 from tests.cli.conftest import QUICKLY
 from tests.quick import QUICK
 

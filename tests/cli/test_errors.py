@@ -14,7 +14,7 @@ import pytest
 import pyomo_csg as csg
 from pyomo_csg.cli import entry_point as running
 from pyomo_csg.cli import main
-from pyomo_csg.cli.user_files import load_model
+from pyomo_csg.interop.model_files import load_model
 from tests.cli.conftest import QUICKLY
 
 MODELS = {

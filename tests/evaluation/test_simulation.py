@@ -279,7 +279,7 @@ def test_a_quadratic_objective_is_refused_in_words():
         ({"data": DAYS.assign(demand="?")}, "'demand' in row 0 is nan"),
         ({"carry": None}, "carry is None; give a dict"),
         ({"carry": {"stock0": "elsewhere"}}, "carry pairs stock0 with elsewhere"),
-        ({"carry": {"demand": "stock_end"}}, "'demand' is not annotated; add it"),
+        ({"carry": {"demand": "stock_end"}}, "'demand' is no known number; add it"),
         ({"warmup": 30}, "warmup is 30; give a whole number below 30"),
         ({"refit": 0}, "refit is 0"),
     ],

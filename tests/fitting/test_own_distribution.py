@@ -92,6 +92,15 @@ def test_reduced_to_k_it_is_a_candidate(observed):
     assert costs["sample average"] > -70 > costs["distribution"]
 
 
+def test_of_candidates_that_are_as_good_it_is_preferred(observed):
+    history, mine = (observed[0], np.full((40, 1), 20.0)), Returns([[20.0]])
+    method = csg.methods.Auto(["distribution", "sample average"])
+    policy = fit(history, shop(), scenarios=4, method=method, distribution=mine)
+    costs = {c["loss"] for c in policy.learned.summary["candidates"]}
+    assert costs == {20 * (COST - PRICE)}
+    assert policy.learned.summary["chosen"] == "distribution"
+
+
 def test_mmd_is_to_its_draws(observed):
     policy = fit(
         observed,
@@ -227,6 +236,15 @@ def test_reduced_policies_are_saved_updated_and_pickled(observed, tmp_path):
     ]
     for other in others:
         assert (other.scenarios([0.5]) == policy.scenarios([0.5])).all()
+
+
+def test_networks_of_integer_models_are_trained_on_its_draws(observed):
+    model = shop()
+    model.order.domain = pyo.Integers
+    method = csg.methods.Auto(["direct"])
+    policy = fit(observed, model, scenarios=2, method=method, distribution=Uniform())
+    assert policy.learned.summary["chosen"] == "direct"
+    assert policy.scenarios([0.5]).min() > 60  # observed demands are at most 30
 
 
 class Returns:

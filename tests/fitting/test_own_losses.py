@@ -115,7 +115,8 @@ def test_direct_takes_no_kind_without_a_gradient_of_its_own():
     ("loss", "said"),
     [
         (lambda y, w, c: c.sum(), r"shape \(\); return a tensor \(\d+,\)"),
-        (lambda y, w, c: 3.0, r"gave float; return a tensor"),
+        (lambda y, w, c: 3.0, r"gave a float of shape \(\); return a tensor"),
+        (lambda y, w, c: c.numpy(), r"gave a ndarray of shape \(\d+,\); return"),
         (lambda y, w, c: c * torch.nan, "gave nan in case 0"),
         (lambda y, w, c: y @ w, "gave an error"),
     ],
@@ -123,6 +124,12 @@ def test_direct_takes_no_kind_without_a_gradient_of_its_own():
 def test_what_a_function_returns_is_checked(demands, loss, said):
     with pytest.raises(csg.DataError, match=said):
         fit(demands, shop(), method=methods.Static(loss_kind=loss))
+
+
+def test_a_function_without_a_gradient_is_refused_where_one_is_followed(demands):
+    detached = methods.Direct(loss_kind=lambda y, w, c: c.detach())
+    with pytest.raises(csg.DataError, match="a tensor without a gradient; make it of"):
+        fit(demands, shop(), method=detached)
 
 
 def sinkhorn(weights, scenarios, shares, outcomes):

@@ -205,6 +205,61 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path, pairs, what):
     assert any(p.startswith(f"{what} is ") for p in caught.value.problems), difference
 
 
+class Draws:
+    def __init__(self, demand):
+        self.demand = np.array(demand)
+
+    def sample(self, x, n):
+        return np.full((n, 1), self.demand)
+
+
+def same(weights, scenarios, shares, outcomes):
+    return (scenarios.mean(1) - outcomes.mean(1)).square().sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("what", "option", "one", "other"),
+    [
+        (
+            "losses",
+            "method",
+            csg.methods.Static(loss_kind=lambda y, w, c: c),
+            csg.methods.Static(loss_kind=lambda y, w, c: c + y.sum(1)),
+        ),
+        (
+            "distance",
+            "method",
+            csg.methods.MMD(distance=lambda *given: same(*given)),
+            csg.methods.MMD(distance=lambda *given: 2 * same(*given)),
+        ),
+        ("distribution.draws", "distribution", Draws(2.0), Draws(3.0)),
+    ],
+)
+def test_a_part_with_other_values_is_another_fit(
+    tmp_path, pairs, what, option, one, other
+):
+    """Their names are the same: <lambda>, or that of the class."""
+    common = {"method": "mmd", "checkpoint": tmp_path}
+    for _ in range(2):
+        fit(pairs, **{**common, option: one})
+    with pytest.raises(csg.DataError, match="it belongs to another fit") as caught:
+        fit(pairs, **{**common, option: other})
+    assert any(p.startswith(f"{what} is ") for p in caught.value.problems)
+
+
+def test_a_distance_sees_standard_deviations_alone(pairs):
+    """Others may overflow, such as exponentials in a Sinkhorn divergence."""
+    sizes = []
+
+    def distance(weights, scenarios, shares, outcomes):
+        sizes.append(float(outcomes.detach().abs().max()))
+        return same(weights, scenarios, shares, outcomes)
+
+    contexts, demands = pairs
+    fit((contexts, 1e6 * demands), method=csg.methods.MMD(distance=distance))
+    assert max(sizes) < 100
+
+
 def test_a_network_of_other_weights_is_another_fit(tmp_path, pairs):
     torch.manual_seed(0)
     fit(pairs, method="mmd", network=UserNet(), checkpoint=tmp_path)

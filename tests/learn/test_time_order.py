@@ -1,5 +1,7 @@
 """Rows of a time series are found by their dates, or by their correlation."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -131,6 +133,16 @@ def test_dates_as_labels_are_no_columns_without_preprocessing():
     table, _ = dated_rows("dates")
     baseline = csg.baselines.SampleAverage(newsvendor.build(), table, preprocess=None)
     assert baseline.context_names == ("a",) and baseline.history.has_dates
+
+
+def test_dates_with_a_time_zone_are_in_order_without_a_warning():
+    two_stage = csg.TwoStageModel(newsvendor.build())
+    contexts, outcomes = newsvendor.sample(20, seed=0)
+    dates = pd.date_range("2026-03-20", periods=20, tz="Europe/Berlin")
+    frame = pd.DataFrame(contexts, columns=["a", "b"], index=dates)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_history(two_stage, (frame, outcomes)).has_dates
 
 
 @pytest.mark.parametrize("kind", ["index", "periods", "column"])

@@ -17,7 +17,7 @@ from pyomo_csg.learn.generators.distribution_generators import (
 )
 from pyomo_csg.policy import refresh
 from pyomo_csg.policy.refresh import rows_to_keep
-from pyomo_csg.policy.warm_start import WarmStart
+from pyomo_csg.policy.warm_start import WarmStart, restored_settings
 from tests.quick import fit, panels, portfolio, shorten
 
 
@@ -137,6 +137,33 @@ def test_every_candidate_of_auto_can_be_updated(chosen, monkeypatch):
     assert newer.weights(x).sum(axis=1) == pytest.approx(np.ones(5))
 
 
+def test_settings_keep_the_kernel_beside_an_object_of_the_users():
+    stored = {"kernel": "gaussian", "loss_net": "Pooled", "hidden": [8]}
+    settings = restored_settings(stored)
+    assert (settings.kernel, settings.hidden) == ("gaussian", (8,))
+    assert restored_settings({"kernel": "mine", "batch": 7}).kernel == "energy"
+
+
+def test_an_update_says_which_parts_of_the_user_it_does_without(caplog):
+    def loss(decisions, outcomes, costs):
+        return costs + 0.0
+
+    history, new = newsvendor.sample(40, seed=1), newsvendor.sample(3, seed=2)
+    policy = fit(history, method=csg.methods.Direct(loss_kind=loss, regret=True))
+    policy.update(new)
+    assert "the update does without 'loss_kind', 'regret' of the fit" in caplog.text
+    caplog.clear()
+    fit(history, method="direct").update(new)
+    assert "does without" not in caplog.text
+
+    class Own:
+        def sample(self, x, n):
+            return np.full((n, 1), 2.0)
+
+    fit(history, scenarios="all", distribution=Own()).update(new)  # trains nothing
+    assert "does without" not in caplog.text
+
+
 @pytest.mark.parametrize("method", ["mmd", "static", "direct"])
 def test_networks_go_on_from_their_old_weights(method):
     history = newsvendor.sample(60, seed=1)
@@ -180,6 +207,16 @@ def test_rows_are_read_as_those_of_the_fit():
 def test_bad_options_are_refused(policy, options, says):
     with pytest.raises(csg.DataError, match=says):
         policy.update(newsvendor.sample(20, seed=2), **options)
+
+
+def test_a_missing_column_is_reported_alone():
+    contexts, demands = newsvendor.sample(30, seed=1)
+    table = pd.DataFrame(contexts, columns=["a", "b"])
+    table["day"] = np.where(np.arange(30) % 7 < 5, "work", "rest")
+    policy = fit((table, demands), method="mmd")
+    with pytest.raises(csg.DataError, match="no column for 'a'") as caught:
+        policy.update((table.drop(columns="a"), demands))
+    assert "day' contains text" not in str(caught.value)
 
 
 def test_a_policy_without_a_history_cannot_be_updated(policy):

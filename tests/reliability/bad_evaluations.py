@@ -132,7 +132,7 @@ SIMULATE = [
         lambda s: csg.simulate(
             {"a": s.policy}, s.model, pd.DataFrame(), {"demand": "order"}
         ),
-        "'demand' is not annotated",
+        "'demand' is no known number",
         "add it to known_params",
     ),
 ]

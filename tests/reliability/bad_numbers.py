@@ -107,11 +107,17 @@ DECISIONS = {
     "none": (np.ones((0, 1)), "shape (0, 1)", "expected"),
     "an unknown column": (pd.DataFrame({"ordr": [1.0]}), "'ordr'", "drop it"),
 }
+ONE_SCENARIO = torch.ones(1, 1, 1)
 CASES = [
     *grid(OF_SCENARIOS, SCENARIOS, "scenarios"),
     *grid(OF_OUTCOMES, OUTCOMES, "outcomes"),
     *grid(
-        {"csg.TaskLoss": lambda s, w: csg.TaskLoss(s.oracle)(torch.ones(1, 1, 1), w)},
+        {
+            "csg.TaskLoss": lambda s, w: csg.TaskLoss(s.oracle)(ONE_SCENARIO, w),
+            "csg.TaskLoss of a function": lambda s, w: csg.TaskLoss(
+                s.oracle, lambda decisions, outcomes, costs: costs
+            )(ONE_SCENARIO, w),
+        },
         {
             **OUTCOMES,
             "to be differentiated": (ATTACHED, "outcomes require a gradient", "detach"),

@@ -82,7 +82,12 @@ class IntegerTraining:
 
     @cached_property
     def _on_augmented_rows(self) -> IntegerTraining:
-        """The same on augmented rows, with samplers estimated fold by fold."""
+        """The same on augmented rows, with samplers estimated fold by fold.
+
+        A user's distribution has no draws for contexts between those of the history.
+        """
+        if self._task.distribution is not None:
+            return self
         task, rows, forests = augment(self._task, self._folds.rows)
         folds = Folds(rows, self._folds.held_out)
         return IntegerTraining(task, folds, self._plan, self._kind, forests)

@@ -145,9 +145,8 @@ def check_distance(distance: Any, count: int, numbers: int) -> None:
     size = (3, count, numbers)
     scenarios = torch.randn(size, generator=generator, dtype=torch.float64)
     points = torch.randn((3, 2, numbers), generator=generator, dtype=torch.float64)
-    scenarios[0] = points[
-        0, 0
-    ]  # scenarios may coincide with each other and with outcomes
+    # Scenarios may coincide with each other and with outcomes.
+    scenarios[0] = points[0, 0]
     scenarios.requires_grad_(True)
     called = (
         f"for weights (3, {count}), scenarios {size}, weights (3, 2) and outcomes "

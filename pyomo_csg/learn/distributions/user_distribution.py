@@ -143,9 +143,7 @@ class UserDistribution:
             remedy = "let it return an array (n, p) for every context of the history"
             raise DataError(_SUBJECT, [f"{failed:.400}; {remedy}"]) from error
         points = float_array(where, given, _SUBJECT)
-        expected = (
-            f"({_DRAWS}, {self.columns}), a row for each outcome and a column for"
-        )
+        expected = f"({_DRAWS}, {self.columns}), a row per outcome and a column for"
         if points.ndim != 2 or points.shape[1] != self.columns or not len(points):
             names = ", ".join(name for name, _ in self.domains[:3])
             more = ", ..." if self.columns > 3 else ""

@@ -59,7 +59,7 @@ class BuiltIn:
         problems = Problems(f"Invalid settings of csg.methods.{type(self).__name__}")
         for one in fields(self):
             value = getattr(self, one.name)
-            problems.add(*_setting_problems(self.name, one.name, value))
+            problems.add(*setting_problems(self.name, one.name, value))
         problems.raise_any()
 
 
@@ -223,10 +223,9 @@ def describe_method(method: BuiltIn | Method) -> dict[str, Any]:
         "method": method.name,
         "regularization": method_regularization(method),
     }
-    settings = describe_object(method)["settings"]
+    mine = describe_object(method)
+    settings = mine["settings"]
     if not isinstance(method, BuiltIn):
-        mine = describe_object(method)
-        settings = mine["settings"]
         return {**found, "method_class": mine["class"], "method_settings": settings}
     unusual = {
         name: settings[name]
@@ -288,7 +287,7 @@ def parse_number(text: str) -> float:
         return math.nan
 
 
-def _setting_problems(method: str, name: str, value: Any) -> list[str]:
+def setting_problems(method: str, name: str, value: Any) -> list[str]:
     """Return what is wrong with one setting of one of the package's methods."""
     match name:
         case "regularization":

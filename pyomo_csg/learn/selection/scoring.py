@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from pyomo_csg.errors import DataError
 from pyomo_csg.learn.distributions.features import evenly_spaced
 from pyomo_csg.learn.distributions.samplers import ResidualSampler, Sampler
+from pyomo_csg.learn.distributions.user_distribution import USERS
 from pyomo_csg.learn.fit_result import CandidateScore, Selection
 from pyomo_csg.learn.selection.fits import Candidate, Fit
 from pyomo_csg.learn.selection.folds import Folds
@@ -23,8 +24,9 @@ _AS_GOOD = 0.5  # standard errors within which an earlier candidate is preferred
 _CONTEXT_PAYS = 1.0  # the same, for candidates that ignore the context
 # Where the history cannot separate candidates, earlier ones cost less on later rows of the
 # development histories. Atoms are a better reduction of the distribution they start from.
-# Networks follow in the order in which they are fitted.
+# The user's distribution is first. Networks follow in the order in which they are fitted.
 _PREFERRED = (
+    USERS,
     "trained atoms",
     "stacked residuals",
     "mixture",

@@ -44,7 +44,7 @@ _PART_NAMES = {
     _HOLIDAY: "an indicator of holidays",
 }
 _YEARS_AHEAD = 10  # of the history's last date: policies decide without the library
-_FORMS = "a country such as 'US' or 'DE-BY', a calendar of pandas, or a list of dates"
+_FORMS = "a country such as 'US' or 'DE-BY', a calendar of pandas, or ISO dates"
 _NO_LIBRARY = "holidays of a country need the library holidays: pip install holidays"
 ISO = ""  # the format of ISO text
 _DAYS = (
@@ -216,11 +216,10 @@ class HolidayCalendar:
             start, end = datetime(first, 1, 1), datetime(last, 12, 31)
             calendar = source() if isinstance(source, type) else source
             return _sorted(calendar.holidays(start, end)), last
-        listed = list(source) if isinstance(source, Iterable) else []
-        found = [read_date(one) for one in listed]
-        if not found or any(one is None for one in found):
-            raise _refuse(source)
-        days = [one for one in found if one is not None]
+        listed = list(source) if isinstance(source, Iterable) else [source]
+        if bad := [one for one in listed or [source] if read_date(one) is None]:
+            raise _refuse(bad[0])
+        days = [one for one in map(read_date, listed) if one is not None]
         return _sorted(days), max(days).year
 
 

@@ -14,8 +14,10 @@ import numpy as np
 from pyomo_csg.errors import DataError, shortlist
 from pyomo_csg.learn.tables.column_names import column_label, match_columns
 from pyomo_csg.learn.tables.columns import (
+    ENCODINGS,
     Columns,
     as_array,
+    content_kind,
     describe_type,
     is_frame,
     is_series,
@@ -218,7 +220,7 @@ def _warn_of_gaps(dates: pd.DatetimeIndex | pd.PeriodIndex) -> None:
     import pandas as pd
 
     times = dates.to_timestamp() if isinstance(dates, pd.PeriodIndex) else dates
-    steps = np.diff(times.to_numpy().astype("datetime64[s]").astype(float))
+    steps = np.diff(times.astype("int64").to_numpy())
     if not len(steps) or not np.median(steps):
         return
     places = np.flatnonzero(steps > _GAP * np.median(steps))
@@ -294,8 +296,13 @@ class _ContextReader:
     def _numbers(self, frame: pd.DataFrame, names: list[str]) -> Columns:
         """Read columns; turn them into numbers first if any holds something else."""
         found = [str(column) for column in frame.columns]
-        if self._preprocess is None or any(found.count(name) != 1 for name in names):
+        if self._preprocess is None:
             return Columns.from_frame("contexts", frame, names, frame.index)
+        if any(found.count(name) != 1 for name in names):
+            # Reported with the faults of numbers; what can be encoded is no fault.
+            kinds = {name: content_kind(column) for name, column in frame.items()}
+            some = [name for name in names if kinds.get(name) not in ENCODINGS]
+            return Columns.from_frame("contexts", frame, some, frame.index)
         if isinstance(self._preprocess, Preprocessing):
             encoding: Preprocessing | None = self._preprocess
         else:

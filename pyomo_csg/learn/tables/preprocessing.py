@@ -267,7 +267,7 @@ def _learn_column(
     if kind in (TEXT, STRAY, DATES, CATEGORIES):
         forms = find_formats(present)
         if forms:
-            form = _check_dates(kind, present, column.index[_places(cells)], forms)
+            form = _check_dates(present, column.index[_places(cells)], forms)
             return learn_dates(name, cells, form, zone_name(column), calendar)
         if kind == TEXT and all(map(parses_as_number, present)):
             kind = ""
@@ -286,7 +286,7 @@ def _places(cells: Sequence[Any]) -> list[bool]:
 
 
 def _check_dates(
-    kind: str, cells: Sequence[Any], rows: Sequence[Any], forms: Sequence[str]
+    cells: Sequence[Any], rows: Sequence[Any], forms: Sequence[str]
 ) -> str:
     """Return the format of a column of dates; raise a DataError if some are none."""
     if len(forms) > 1:

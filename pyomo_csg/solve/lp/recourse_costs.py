@@ -93,16 +93,11 @@ class MovingSides:
     """
 
     def __init__(self, compiled: CompiledModel):
-        variables, rows, n1 = (
-            compiled.recourse,
-            compiled.recourse_rows,
-            len(compiled.first),
-        )
+        variables, rows = compiled.recourse, compiled.recourse_rows
+        n1 = len(compiled.first)
         entries, n2 = np.flatnonzero(rows.column < n1), len(variables)
-        self._entries, self._entry_column = (
-            rows.entries.take(entries),
-            rows.column[entries],
-        )
+        self._entries = rows.entries.take(entries)
+        self._entry_column = rows.column[entries]
         is_shifted = np.zeros(len(rows), bool)
         is_shifted[rows.row[entries]] = True
         lower, upper = variables.bounds(np.zeros(compiled.width))
@@ -476,10 +471,7 @@ class RecourseSolver:
             best = np.array([one.z for one in found])
             stack = held_at(stack, self.layout.integer, best)
         for start in range(0, len(cases), _CHECKED_AT_ONCE):
-            part, failed = (
-                slice(start, start + _CHECKED_AT_ONCE),
-                dict[int, SolverTrouble](),
-            )
+            part, failed = slice(start, start + _CHECKED_AT_ONCE), Troubles()
             some, points = stack.part(part), z[part]
             if duals is None:
                 self._rescaled.repair(some, points, row_duals[part], failed)

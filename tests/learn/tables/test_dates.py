@@ -182,6 +182,10 @@ class TestHolidays:
         assert "day holiday" not in found.names
         assert "no date in column 'day' is a holiday" in caplog.text
 
+    def test_the_one_that_is_no_date_is_named(self):
+        with pytest.raises(csg.DataError, match="holidays: '13.02.2024' was given"):
+            HolidayCalendar(["2024-02-12", "13.02.2024"])
+
     @pytest.mark.parametrize("holidays", ["Atlantis", "DE-XX", "", 7, [], ["soon"]])
     def test_that_are_none_are_refused(self, holidays):
         with pytest.raises(
