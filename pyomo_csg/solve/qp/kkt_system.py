@@ -95,6 +95,21 @@ class _Bounds:
         at_lower |= self.lower == self.upper
         return np.where(at_lower, -1, np.where(at_upper, 1, 0))
 
+    def pairs(self, clear: float) -> np.ndarray:
+        """Return ranges of values, ranges of multipliers, and directions inward, if unclear.
+
+        A slack or multiplier below a ``clear`` share of the other is zero.
+        """
+        side, known = self.guess(clear), self.guess(1 / clear)
+        fixed = self.lower == self.upper
+        lower = np.where(known > 0, self.upper, self.lower)
+        upper = np.where(known < 0, self.lower, self.upper)
+        dual_lower = np.where((side > 0) | fixed, -np.inf, 0.0)
+        dual_upper = np.where((side < 0) | fixed, np.inf, 0.0)
+        return np.array(
+            [lower, upper, dual_lower, dual_upper, np.where(known == 0, -side, 0)]
+        )
+
     def correct(self, side: np.ndarray) -> bool:
         """Change the active set in place; return whether anything changed."""
         below, above = self._excess()
@@ -120,10 +135,10 @@ def polish(program: QuadraticProgram, point: KktPoint) -> tuple[KktPoint, bool]:
     """
     parts, terms = size_terms(program, point)
     floors = (_FLOOR * parts, _FLOOR * terms)
-    conditions = list(_conditions(program, point, floors))
+    found = list(conditions(program, point, floors))
     best, tried = point, set()
     for share in _ACTIVE_SHARES:
-        columns, rows = (part.guess(share) for part in conditions)
+        columns, rows = (part.guess(share) for part in found)
         key = columns.tobytes() + rows.tobytes()
         if key in tried:
             continue
@@ -148,22 +163,24 @@ def _correct(
         if found is None:
             break
         best, residual = found
-        of_columns, of_rows = _conditions(program, best, floors)
+        of_columns, of_rows = conditions(program, best, floors)
         changed = of_columns.correct(columns), of_rows.correct(rows)
         if not any(changed):
             return best, residual < _SOLVED
     return best, False
 
 
-def _conditions(
-    program: QuadraticProgram, point: KktPoint, floors: Floors
+def conditions(
+    program: QuadraticProgram, point: KktPoint, floors: Floors | None = None
 ) -> Iterator[_Bounds]:
     """Yield the conditions of columns, then those of rows.
 
     A change of a column affects its rows and derivatives, and that of a multiplier the
     derivatives. Both are measured relative to the terms of these.
     """
-    parts, terms = map(np.maximum, size_terms(program, point), floors)
+    parts, terms = size_terms(program, point)
+    if floors is not None:
+        parts, terms = np.maximum(parts, floors[0]), np.maximum(terms, floors[1])
     by_part, by_term = _inverse(parts), _inverse(terms)
     entries = program.matrix_sizes
     yield _Bounds(
