@@ -49,13 +49,8 @@ class ActiveSet:
     strong_rows: np.ndarray
 
     @property
-    def is_strict(self) -> bool:
-        """Whether every active bound has a multiplier."""
-        return bool(self.are_strict)
-
-    @property
     def are_strict(self) -> np.ndarray:
-        """For several points: whether every active bound has a multiplier."""
+        """Whether every active bound of each point has a multiplier."""
         weak_columns = (self.columns != 0) & ~self.strong_columns
         weak_rows = (self.rows != 0) & ~self.strong_rows
         return np.asarray(~(weak_columns.any(axis=-1) | weak_rows.any(axis=-1)))

@@ -1,8 +1,8 @@
 """Certified optima of convex quadratic programs.
 
-An interior-point method in natural units finds the active set; the KKT system of that set
-then gives the optimum to machine precision. PIQP comes first, because it is fast; a method
-without absolute tolerances follows where PIQP's active set is not optimal.
+An interior-point method in natural units finds the active set, a linear program decides what
+it leaves unclear, and the KKT system of that set gives the optimum to machine precision. PIQP
+comes first; a method without absolute tolerances follows where its active set is not optimal.
 """
 
 from __future__ import annotations
@@ -289,10 +289,11 @@ def _basic_point(program: QuadraticProgram, point: KktPoint) -> KktPoint | None:
         (np.append(lower[:n], dual_lower[n:]), np.append(upper[:n], dual_upper[n:])),
         inward + system.T @ inward,
         system,
-        np.append(dual_lower[:n] - program.cost, lower[n:]),
-        np.append(dual_upper[:n] - program.cost, upper[n:]),
+        (
+            np.append(dual_lower[:n] - program.cost, lower[n:]),
+            np.append(dual_upper[:n] - program.cost, upper[n:]),
+        ),
     )
-    highs.run()
     if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None
     x, row_dual = np.split(np.array(highs.getSolution().col_value), [n])
@@ -316,10 +317,8 @@ def _is_feasible(program: QuadraticProgram) -> bool:
         (program.column_lower, program.column_upper),
         np.zeros_like(program.cost),
         program.matrix,
-        program.row_lower,
-        program.row_upper,
+        (program.row_lower, program.row_upper),
     )
-    highs.run()
     return bool(highs.getModelStatus() != highspy.HighsModelStatus.kInfeasible)
 
 
@@ -339,10 +338,8 @@ def _has_descent_ray(program: QuadraticProgram) -> bool:
         (np.maximum(columns[0], -1.0), np.minimum(columns[1], 1.0)),
         program.cost,
         matrix,
-        np.concatenate([lower, flat]),
-        np.concatenate([upper, flat]),
+        (np.append(lower, flat), np.append(upper, flat)),
     )
-    highs.run()
     return bool(highs.getObjectiveValue() < -_RECESSION)
 
 
@@ -350,16 +347,15 @@ def _linear_program(
     bounds: tuple[np.ndarray, np.ndarray],
     cost: np.ndarray,
     matrix: Matrix,
-    lower: np.ndarray,
-    upper: np.ndarray,
+    sides: tuple[np.ndarray, np.ndarray],
 ) -> highspy.Highs:
-    """Return HiGHS with a linear program with these bounds of columns and rows."""
+    """Return HiGHS after a run with these bounds of columns and rows."""
     entries = sparse.csc_array(matrix)
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = entries.shape
     lp.col_cost_ = cost
     lp.col_lower_, lp.col_upper_ = bounds
-    lp.row_lower_, lp.row_upper_ = lower, upper
+    lp.row_lower_, lp.row_upper_ = sides
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_, lp.a_matrix_.index_ = entries.indptr, entries.indices
     lp.a_matrix_.value_ = entries.data
@@ -367,4 +363,5 @@ def _linear_program(
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
     highs.passModel(lp)
+    highs.run()
     return highs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from pyomo.common.dependencies import attempt_import
@@ -31,13 +32,13 @@ _UNDETERMINED = 1e-7
 
 # How large a multiplier is, beside its slack, of a bound that counts as active. Near an optimum
 # both are small where an active bound has no multiplier, and it has to be held all the same.
-_ACTIVE_SHARES = (1e-5, 1e-3, 1.0)
+_ACTIVE_SHARES = (1e-5, 1.0)
 _CORRECTIONS = 4  # of each active set, at most
 _WRONG_SIDE = 1e-11  # relative to terms: violations and multipliers beyond rounding
 _SOLVED = 1e-12  # largest residual of a KKT system, relative to terms
 _FLOOR = 1e-6  # terms smaller than this share of the first point's count as noise
 
-Floors = tuple[np.ndarray, np.ndarray]
+Floors = tuple[Any, Any]
 
 
 def factor(
@@ -136,17 +137,12 @@ def polish(program: QuadraticProgram, point: KktPoint) -> tuple[KktPoint, bool]:
     parts, terms = size_terms(program, point)
     floors = (_FLOOR * parts, _FLOOR * terms)
     found = list(conditions(program, point, floors))
-    best, tried = point, set()
     for share in _ACTIVE_SHARES:
         columns, rows = (part.guess(share) for part in found)
-        key = columns.tobytes() + rows.tobytes()
-        if key in tried:
-            continue
-        tried.add(key)
         best, is_exact = _correct(program, point, columns, rows, floors)
         if is_exact:
-            return best, True
-    return best, False
+            break
+    return best, is_exact
 
 
 def _correct(
@@ -171,16 +167,14 @@ def _correct(
 
 
 def conditions(
-    program: QuadraticProgram, point: KktPoint, floors: Floors | None = None
+    program: QuadraticProgram, point: KktPoint, floors: Floors = (0.0, 0.0)
 ) -> Iterator[_Bounds]:
     """Yield the conditions of columns, then those of rows.
 
     A change of a column affects its rows and derivatives, and that of a multiplier the
     derivatives. Both are measured relative to the terms of these.
     """
-    parts, terms = size_terms(program, point)
-    if floors is not None:
-        parts, terms = np.maximum(parts, floors[0]), np.maximum(terms, floors[1])
+    parts, terms = map(np.maximum, size_terms(program, point), floors)
     by_part, by_term = _inverse(parts), _inverse(terms)
     entries = program.matrix_sizes
     yield _Bounds(

@@ -9,13 +9,7 @@ from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.solve.compile.assembly import Blocks, Layout
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
-from pyomo_csg.solve.engine import (
-    Found,
-    SolveContext,
-    Solved,
-    SolverTrouble,
-    noted,
-)
+from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, noted
 from pyomo_csg.solve.lp.face_search import SearchLayout, restrict_to_face
 from pyomo_csg.solve.qp.kkt_conditions import (
     ActiveSet,
