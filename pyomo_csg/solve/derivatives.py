@@ -219,8 +219,7 @@ class Derivatives:
         assert found.active is not None
         return (
             found.unique
-            and found.is_exact
-            and found.active.is_strict
+            and bool(found.active.are_strict)
             and not bool(have_equal_bounds(self._compiled, blocks))
         )
 

@@ -38,9 +38,7 @@ from pyomo_csg.solve.lp.linear_solver import LinearSolved, LinearSolver
 from pyomo_csg.solve.lp.recourse_blocks import new_recourse_solver
 from pyomo_csg.solve.mip.integer_solver import IntegerSolver
 from pyomo_csg.solve.qp.quadratic_recourse import QuadraticRecourse
-from pyomo_csg.solve.qp.quadratic_solver import (
-    QuadraticSolver,
-)
+from pyomo_csg.solve.qp.quadratic_solver import QuadraticSolver
 
 _MOST_SOLVERS = 16  # each holds a program, which may be large
 

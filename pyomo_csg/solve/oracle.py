@@ -37,12 +37,7 @@ from pyomo_csg.solve.engine import (
     Stats,
 )
 from pyomo_csg.solve.lp.highs_options import check_options
-from pyomo_csg.solve.results import (
-    Audit,
-    DecisionGradient,
-    LossGradient,
-    Solution,
-)
+from pyomo_csg.solve.results import Audit, DecisionGradient, LossGradient, Solution
 from pyomo_csg.stages import TwoStageModel
 from pyomo_csg.stages.inputs import count_axes
 from pyomo_csg.validation import Problems, is_one_of

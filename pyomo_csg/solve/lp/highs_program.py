@@ -29,7 +29,6 @@ _NAMES = {
 }
 DUAL_SIMPLEX, PRIMAL_SIMPLEX = 1, 4
 _LARGE = 1000  # rows; smaller programs lose little by a warm start that does not help
-_INTERIOR_POINT = 3000  # rows from which it is faster than a cold start of simplex
 # A warm start is stopped after 500 iterations, or one for every 8 rows if that is more: the
 # basis is then not that of a similar program.
 _FEW_ITERATIONS, _SHARE_OF_ROWS = 500, 8
@@ -251,9 +250,6 @@ class HighsProgram:
             starts.failed()
         highs.clearSolver()
         cold = {"presolve": "on", "simplex_strategy": DUAL_SIMPLEX}
-        is_free = highs.getOptionValue("solver")[1] == "choose"
-        if self.layout.rows >= _INTERIOR_POINT and is_free:
-            cold["solver"] = "ipm"
         with self._options(**cold):
             status = self._run()
         # Once more by simplex, from this basis: it leaves factors, and its tolerances are exact.

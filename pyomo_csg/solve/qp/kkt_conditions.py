@@ -49,13 +49,8 @@ class ActiveSet:
     strong_rows: np.ndarray
 
     @property
-    def is_strict(self) -> bool:
-        """Whether every active bound has a multiplier."""
-        return bool(self.are_strict)
-
-    @property
     def are_strict(self) -> np.ndarray:
-        """For several points: whether every active bound has a multiplier."""
+        """Whether every active bound of each point has a multiplier."""
         weak_columns = (self.columns != 0) & ~self.strong_columns
         weak_rows = (self.rows != 0) & ~self.strong_rows
         return np.asarray(~(weak_columns.any(axis=-1) | weak_rows.any(axis=-1)))
@@ -92,7 +87,7 @@ def _faults(program: QuadraticProgram, point: KktPoint) -> dict[str, np.ndarray]
     slope = free & ~(np.abs(rest) <= _STATIONARY * parts)
     # The gap bounds by how much the value exceeds the optimum.
     gap = row_gap.sum(axis=-1) + np.where(free, 0.0, column_gap).sum(axis=-1)
-    scale = _value_terms(program, size)
+    scale = value_terms(program, size)
     shown = f"{gap:g} of {scale:g}" if np.ndim(gap) == 0 else ""
     return {
         "the point is not finite": ~finite,
@@ -166,7 +161,7 @@ def _cost_terms(program: QuadraticProgram) -> np.ndarray:
     return np.abs(program.cost) if program.held is None else program.held.columns
 
 
-def _value_terms(program: QuadraticProgram, size: np.ndarray) -> np.ndarray:
+def value_terms(program: QuadraticProgram, size: np.ndarray) -> np.ndarray:
     """Return the sum of the absolute terms of the value."""
     curved = product(program.hessian_sizes, size)
     terms = ((_cost_terms(program) + curved) * size).sum(axis=-1)

@@ -1,15 +1,15 @@
 """Certified optima of convex quadratic programs.
 
-An interior-point method in natural units finds the active set; the KKT system of that set
-then gives the optimum to machine precision. PIQP comes first, because it is fast; a method
-without absolute tolerances follows where PIQP's active set is not optimal.
+An interior-point method in natural units finds the active set, a linear program decides what
+it leaves unclear, and the KKT system of that set gives the optimum to machine precision. PIQP
+comes first; a method without absolute tolerances follows where its active set is not optimal.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import highspy
@@ -21,7 +21,7 @@ from pyomo_csg.solve.engine import SolveContext, SolverTrouble
 from pyomo_csg.solve.lp.units import geometric_units
 from pyomo_csg.solve.qp.central_path import CentralPath
 from pyomo_csg.solve.qp.kkt_conditions import KktPoint, find_fault
-from pyomo_csg.solve.qp.kkt_system import polish
+from pyomo_csg.solve.qp.kkt_system import conditions, polish
 from pyomo_csg.solve.qp.quadratic_program import (
     Matrix,
     QuadraticProgram,
@@ -41,6 +41,7 @@ _INTERIOR_POINT = 1e-13
 _MOST_ITERATIONS = 50
 _FAR = 1e3  # how much larger columns are assumed to be where no optimum is found
 _SMALLEST_COLUMN = 1e-4  # unit of a column, relative to the largest column
+_CLEAR = 1e-4  # ratio of slack and multiplier beyond which the smaller one is zero
 _NOISE = 1e-13  # in natural units: what rounding leaves of a zero
 _RECESSION = 1e-7  # decrease along a direction, in natural units, that is not rounding
 _STOPPED = (piqp.PIQP_SOLVED, piqp.PIQP_MAX_ITER_REACHED, piqp.PIQP_NUMERICS)
@@ -179,6 +180,8 @@ class _Search:
         if point is None:
             return None
         polished, is_exact = polish(self.scaled, point)
+        if not is_exact and (basic := _basic_point(self.scaled, point)) is not None:
+            polished, is_exact = polish(self.scaled, basic)
         for candidate in (_without_noise(polished), polished, point):
             found = _in_model_units(self._program, candidate, self.units)
             self.fault = find_fault(self._program, found)
@@ -269,6 +272,35 @@ def _power_of_two(values: np.ndarray) -> np.ndarray:
     return np.exp2(np.clip(np.rint(np.log2(values)), -500, 500))
 
 
+def _basic_point(program: QuadraticProgram, point: KktPoint) -> KktPoint | None:
+    """Return a basic solution of the optimality conditions near a point; None if not found.
+
+    An interior point does not tell bounds that are active without a multiplier from others.
+    Of each clear pair of slack and multiplier, one is zero; a linear program minimizes the
+    sum of the others.
+    """
+    pairs = [part.pairs(_CLEAR) for part in conditions(program, point)]
+    lower, upper, dual_lower, dual_upper, inward = np.hstack(pairs)
+    n = len(program.cost)
+    system = sparse.block_array(
+        [[program.hessian, -program.transposed], [program.matrix, None]], format="csc"
+    )
+    highs = _linear_program(
+        (np.append(lower[:n], dual_lower[n:]), np.append(upper[:n], dual_upper[n:])),
+        inward + system.T @ inward,
+        system,
+        (
+            np.append(dual_lower[:n] - program.cost, lower[n:]),
+            np.append(dual_upper[:n] - program.cost, upper[n:]),
+        ),
+    )
+    if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return None
+    x, row_dual = np.split(np.array(highs.getSolution().col_value), [n])
+    slope = program.hessian @ x + program.cost - program.matrix.T @ row_dual
+    return KktPoint(x, row_dual, slope)
+
+
 def _raise_if_unsolvable(program: QuadraticProgram) -> None:
     """Raise if no point is feasible, or if the cost decreases without bound.
 
@@ -281,9 +313,12 @@ def _raise_if_unsolvable(program: QuadraticProgram) -> None:
 
 
 def _is_feasible(program: QuadraticProgram) -> bool:
-    flat = replace(program, cost=np.zeros_like(program.cost))
-    highs = _linear_program(flat, program.matrix, program.row_lower, program.row_upper)
-    highs.run()
+    highs = _linear_program(
+        (program.column_lower, program.column_upper),
+        np.zeros_like(program.cost),
+        program.matrix,
+        (program.row_lower, program.row_upper),
+    )
     return bool(highs.getModelStatus() != highspy.HighsModelStatus.kInfeasible)
 
 
@@ -296,31 +331,31 @@ def _has_descent_ray(program: QuadraticProgram) -> bool:
         )
 
     columns = cone(program.column_lower, program.column_upper)
-    ray = replace(
-        program,
-        column_lower=np.maximum(columns[0], -1.0),
-        column_upper=np.minimum(columns[1], 1.0),
-    )
     flat = np.zeros(len(program.cost))
     matrix = sparse.vstack([sparse.csr_array(program.matrix), program.hessian])
     lower, upper = cone(program.row_lower, program.row_upper)
     highs = _linear_program(
-        ray, matrix, np.concatenate([lower, flat]), np.concatenate([upper, flat])
+        (np.maximum(columns[0], -1.0), np.minimum(columns[1], 1.0)),
+        program.cost,
+        matrix,
+        (np.append(lower, flat), np.append(upper, flat)),
     )
-    highs.run()
     return bool(highs.getObjectiveValue() < -_RECESSION)
 
 
 def _linear_program(
-    program: QuadraticProgram, matrix: Matrix, lower: np.ndarray, upper: np.ndarray
+    bounds: tuple[np.ndarray, np.ndarray],
+    cost: np.ndarray,
+    matrix: Matrix,
+    sides: tuple[np.ndarray, np.ndarray],
 ) -> highspy.Highs:
-    """Return HiGHS with the linear terms, the column bounds and these rows."""
+    """Return HiGHS after a run with these bounds of columns and rows."""
     entries = sparse.csc_array(matrix)
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = entries.shape
-    lp.col_cost_ = program.cost
-    lp.col_lower_, lp.col_upper_ = program.column_lower, program.column_upper
-    lp.row_lower_, lp.row_upper_ = lower, upper
+    lp.col_cost_ = cost
+    lp.col_lower_, lp.col_upper_ = bounds
+    lp.row_lower_, lp.row_upper_ = sides
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_, lp.a_matrix_.index_ = entries.indptr, entries.indices
     lp.a_matrix_.value_ = entries.data
@@ -328,4 +363,5 @@ def _linear_program(
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
     highs.passModel(lp)
+    highs.run()
     return highs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from pyomo.common.dependencies import attempt_import
@@ -31,13 +32,13 @@ _UNDETERMINED = 1e-7
 
 # How large a multiplier is, beside its slack, of a bound that counts as active. Near an optimum
 # both are small where an active bound has no multiplier, and it has to be held all the same.
-_ACTIVE_SHARES = (1e-5, 1e-3, 1.0)
+_ACTIVE_SHARES = (1e-5, 1.0)
 _CORRECTIONS = 4  # of each active set, at most
 _WRONG_SIDE = 1e-11  # relative to terms: violations and multipliers beyond rounding
 _SOLVED = 1e-12  # largest residual of a KKT system, relative to terms
 _FLOOR = 1e-6  # terms smaller than this share of the first point's count as noise
 
-Floors = tuple[np.ndarray, np.ndarray]
+Floors = tuple[Any, Any]
 
 
 def factor(
@@ -95,6 +96,21 @@ class _Bounds:
         at_lower |= self.lower == self.upper
         return np.where(at_lower, -1, np.where(at_upper, 1, 0))
 
+    def pairs(self, clear: float) -> np.ndarray:
+        """Return ranges of values, ranges of multipliers, and directions inward, if unclear.
+
+        A slack or multiplier below a ``clear`` share of the other is zero.
+        """
+        side, known = self.guess(clear), self.guess(1 / clear)
+        fixed = self.lower == self.upper
+        lower = np.where(known > 0, self.upper, self.lower)
+        upper = np.where(known < 0, self.lower, self.upper)
+        dual_lower = np.where((side > 0) | fixed, -np.inf, 0.0)
+        dual_upper = np.where((side < 0) | fixed, np.inf, 0.0)
+        return np.array(
+            [lower, upper, dual_lower, dual_upper, np.where(known == 0, -side, 0)]
+        )
+
     def correct(self, side: np.ndarray) -> bool:
         """Change the active set in place; return whether anything changed."""
         below, above = self._excess()
@@ -120,18 +136,13 @@ def polish(program: QuadraticProgram, point: KktPoint) -> tuple[KktPoint, bool]:
     """
     parts, terms = size_terms(program, point)
     floors = (_FLOOR * parts, _FLOOR * terms)
-    conditions = list(_conditions(program, point, floors))
-    best, tried = point, set()
+    found = list(conditions(program, point, floors))
     for share in _ACTIVE_SHARES:
-        columns, rows = (part.guess(share) for part in conditions)
-        key = columns.tobytes() + rows.tobytes()
-        if key in tried:
-            continue
-        tried.add(key)
+        columns, rows = (part.guess(share) for part in found)
         best, is_exact = _correct(program, point, columns, rows, floors)
         if is_exact:
-            return best, True
-    return best, False
+            break
+    return best, is_exact
 
 
 def _correct(
@@ -148,15 +159,15 @@ def _correct(
         if found is None:
             break
         best, residual = found
-        of_columns, of_rows = _conditions(program, best, floors)
+        of_columns, of_rows = conditions(program, best, floors)
         changed = of_columns.correct(columns), of_rows.correct(rows)
         if not any(changed):
             return best, residual < _SOLVED
     return best, False
 
 
-def _conditions(
-    program: QuadraticProgram, point: KktPoint, floors: Floors
+def conditions(
+    program: QuadraticProgram, point: KktPoint, floors: Floors = (0.0, 0.0)
 ) -> Iterator[_Bounds]:
     """Yield the conditions of columns, then those of rows.
 

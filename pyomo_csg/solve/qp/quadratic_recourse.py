@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 from pyomo.common.dependencies import attempt_import
 
-from pyomo_csg.solve.compile.assembly import (
-    Blocks,
-    RecourseLayout,
-    Stack,
-    evaluate,
-)
+from pyomo_csg.solve.compile.assembly import Blocks, RecourseLayout, Stack, evaluate
 from pyomo_csg.solve.compile.compiled_model import CompiledModel, hessian_matrix
 from pyomo_csg.solve.engine import (
     SolveContext,
@@ -57,10 +52,7 @@ class QuadraticRecourse:
 
     def __init__(self, compiled: CompiledModel, context: SolveContext):
         self._compiled, self._stats = compiled, context.stats
-        self._programs, self._solver = (
-            RecoursePrograms(compiled),
-            KktSolver(context),
-        )
+        self._programs, self._solver = (RecoursePrograms(compiled), KktSolver(context))
         self._regions: RegionCache | None = None
         if self._programs.are_alike:
             self._regions = RegionCache(*self._programs.certain_matrices())
@@ -154,7 +146,7 @@ class QuadraticRecourse:
             solved = ~np.isnan(points.x).any(axis=1)
             for i in map(int, np.flatnonzero(solved)):
                 active = find_active_set(cases.program(i), points.at(i))
-                solved[i] = active.is_strict
+                solved[i] = active.are_strict
             return solved
         active = find_active_set(cases.stack, points)
         if not self._regions.is_usable:

@@ -9,19 +9,23 @@ from pyomo.common.dependencies import attempt_import
 
 from pyomo_csg.solve.compile.assembly import Blocks, Layout
 from pyomo_csg.solve.compile.compiled_model import CompiledModel
-from pyomo_csg.solve.engine import (
-    Found,
-    SolveContext,
-    Solved,
-    noted,
-)
+from pyomo_csg.solve.engine import Found, SolveContext, Solved, SolverTrouble, noted
 from pyomo_csg.solve.lp.face_search import SearchLayout, restrict_to_face
-from pyomo_csg.solve.qp.kkt_conditions import ActiveSet, KktPoint, find_active_set
+from pyomo_csg.solve.qp.kkt_conditions import (
+    ActiveSet,
+    KktPoint,
+    find_active_set,
+    value_terms,
+)
 from pyomo_csg.solve.qp.kkt_solver import KktSolver, Units
 from pyomo_csg.solve.qp.kkt_system import are_determined
 from pyomo_csg.solve.qp.quadratic_program import ProgramBuilder, QuadraticProgram
 
 sparse, _ = attempt_import("scipy.sparse")  # on first use: linear programs do without
+
+_OPTIMAL = (
+    1e-9  # excess cost of an optimal decision, relative to the absolute cost terms
+)
 
 
 @dataclass
@@ -32,7 +36,6 @@ class QuadraticOptimum(Found):
     point: KktPoint | None = None
     active: ActiveSet | None = None
     units: Units | None = None
-    is_exact: bool = True
 
 
 class QuadraticSolver:
@@ -66,9 +69,11 @@ class QuadraticSolver:
             program=program,
             point=point,
             units=units,
-            is_exact=certified.is_exact,
         )
         if certify:
+            if not certified.is_exact:
+                # Near an optimum, multipliers do not tell which bounds all optima are at.
+                raise SolverTrouble("not exact", "the active constraints are not clear")
             found.active = find_active_set(program, point)
             scaled = program.in_units(*units)
             found.unique = are_determined(scaled, found.active, layout.n1)
@@ -116,7 +121,12 @@ class QuadraticSolver:
         joined = blocks.joined(outcome)
         program = self._builder.program(layout, arrays, joined, only_outcomes)
         held = _without_fixed_rows(_hold_curvature(program, found))
-        return program.value(self._solver.solve(held).point.x)
+        x = self._solver.solve(held).point.x
+        saa = found.program
+        over = saa.value(x[: len(found.x)]) - found.value
+        if over > _OPTIMAL * value_terms(saa, np.abs(x[: len(found.x)])):
+            raise SolverTrouble("not exact", "the decision found is not optimal")
+        return program.value(x)
 
 
 def _hold_curvature(

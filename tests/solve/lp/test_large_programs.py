@@ -66,15 +66,9 @@ def expected_value(scenarios):
     return found.fun
 
 
-@pytest.mark.parametrize("interior_point", [True, False])
-def test_a_large_program_has_the_right_value_however_it_starts(
-    interior_point, monkeypatch
-):
+def test_a_large_program_has_the_right_value_however_it_starts(monkeypatch):
     monkeypatch.setattr(highs_program, "_LARGE", 100)
     monkeypatch.setattr(highs_program, "_FEW_ITERATIONS", 10)
-    monkeypatch.setattr(
-        highs_program, "_INTERIOR_POINT", 100 if interior_point else 10**6
-    )
     rng = np.random.default_rng(1)
     scenarios = rng.uniform(5, 50, (6, 8, NUMBERS))
     scenarios[3] = scenarios[2] * 1.001  # from whose basis a warm start takes little
@@ -93,7 +87,6 @@ def test_a_large_program_has_the_right_value_however_it_starts(
 
 def test_an_infeasible_large_program_is_reported_as_such(monkeypatch):
     monkeypatch.setattr(highs_program, "_LARGE", 1)
-    monkeypatch.setattr(highs_program, "_INTERIOR_POINT", 1)
     m = pyo.ConcreteModel("short")
     m.need = pyo.Param(mutable=True, initialize=1.0)
     m.y = pyo.Var(bounds=(0, 5))

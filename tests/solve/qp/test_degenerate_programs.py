@@ -134,3 +134,58 @@ def test_degenerate_programs_are_right_in_any_unit(wild):
             np.array(expected)[known], rel=1e-6, abs=1e-7
         )
     assert compared >= 36
+
+
+def banded(rng, wild):
+    """Return a model whose costs are zero in bands, units of its rows, and of its price."""
+    s, n, r = rng.integers(2, 13), rng.integers(0, 30), rng.integers(3, 13)
+    first = np.round(rng.uniform(-1, 2, (r, s))) * (rng.random((r, s)) > 0.4)
+    second = np.round(rng.uniform(-2, 3, (r, n))) * (rng.random((r, n)) > 0.5)
+    band, square = np.round(rng.uniform(0, 3, r)), rng.integers(0, 5, r)
+    first[-1], second[-1], band[-1] = first[0], second[0], band[0]
+    upper, price = rng.integers(1, 7, s + n), np.round(rng.uniform(0, 3, n))
+    units = 10 ** rng.uniform(-6, 6, s + n + r + 1) if wild else np.ones(s + n + r + 1)
+    of_y, of_z, of_row, money = np.split(units, [s, s + n, s + n + r])
+    m = pyo.ConcreteModel("banded")
+    m.need = pyo.Param(range(r), mutable=True, initialize=1.0)
+    m.y = pyo.Var(range(s), bounds=lambda m, j: (0, upper[j] * of_y[j]))
+    m.z = pyo.Var(range(n), bounds=lambda m, j: (0, upper[s + j] * of_z[j]))
+    m.short = pyo.Var(range(r), bounds=(0, None))
+    m.over = pyo.Var(range(r), bounds=(0, None))
+    m.rows, cost = pyo.ConstraintList(), 0
+    for i in range(r):
+        unit = of_row[i]
+        served = sum(first[i, j] * unit / of_y[j] * m.y[j] for j in range(s))
+        served += sum(second[i, j] * unit / of_z[j] * m.z[j] for j in range(n))
+        m.rows.add(m.over[i] >= served - m.need[i] - band[i] * unit)
+        m.rows.add(m.short[i] >= m.need[i] - served - band[i] * unit)
+        over, short = m.over[i] / unit, m.short[i] / unit
+        cost += square[i] * (over**2 + short**2) + (over + 2 * short) * float(
+            square[i] < 2
+        )
+    for j in range(n):
+        cost += price[j] / of_z[j] * m.z[j] + float(j % 2) * (m.z[j] / of_z[j]) ** 2
+    m.cost = pyo.Objective(expr=money[0] * cost)
+    csg.annotate(m, first_stage_variables=m.y, uncertain_params=m.need)
+    return m, of_row, money[0]
+
+
+@pytest.mark.parametrize("wild", [False, True])
+def test_losses_are_the_limit_of_small_weights_where_costs_are_zero_in_bands(wild):
+    """With a small weight on the outcome, its cost is at most the loss, and close to it."""
+    weight, refused = 1e-6, 0
+    for seed in range(40):
+        rng = np.random.default_rng([seed, wild])
+        model, units, money = banded(rng, wild)
+        zetas = np.round(rng.uniform(-1, 8, (3, 2, len(units)))) * units
+        omegas = np.round(rng.uniform(-1, 8, (3, len(units)))) * units
+        oracle = csg.Oracle(model)
+        losses = oracle.loss(zetas, omegas, on_error="record") / money
+        refused += np.isnan(losses).sum()
+        joined = np.concatenate([zetas, omegas[:, None]], axis=1)
+        weights = [[(1 - weight) / 2, (1 - weight) / 2, weight]] * 3
+        decisions = oracle.solve(joined, weights=weights, on_error="record").decision
+        known = ~np.isnan(decisions).any(axis=1) & ~np.isnan(losses)
+        costs = oracle.cost(decisions[known], omegas[known]) / money
+        assert losses[known] == pytest.approx(costs, rel=1e-3, abs=1e-3)
+    assert refused <= 5  # of 120; never wrong
