@@ -66,9 +66,10 @@ def _recourse_note(selection: Selection) -> str | None:
     if not (failed := scores.get(selection.chosen, 0)):
         return None
     return (
-        f"No recourse: on {failed} of {selection.pairs_scored} held-out rows the program "
+        f"Not solved: on {failed} of {selection.pairs_scored} held-out rows the program "
         f"of the decision by '{selection.chosen}' and the observed outcome could not be "
-        "solved. Add a way out at a price to the model, such as unmet demand or overtime; "
+        "solved. If it is infeasible, add a way out at a price to the model, such as unmet "
+        "demand or overtime; "
         "csg.Oracle(model).cost on the history shows where it is missing."
     )
 

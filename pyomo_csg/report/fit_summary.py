@@ -11,7 +11,7 @@ from pyomo_csg.learn.lineage import describe_lineage
 from pyomo_csg.report.policy_verdict import fit_verdict, verdict_sentences
 
 _ERROR = "standard error of the difference"
-_FAILED = "rows without recourse"
+_FAILED = "rows not solved"
 _NOT_IN_MMD = {  # settings that method='mmd' does not use
     "buffer",
     "draws",

@@ -17,7 +17,7 @@ from tests.architecture.imports import (
     package_imports,
 )
 
-MOST_FILES, MOST_LINES, MOST_IN_A_FOLDER = 239, 49_450, 12
+MOST_FILES, MOST_LINES, MOST_IN_A_FOLDER = 239, 49_500, 12
 MOST_LABEL_FILES, MOST_DECISION_FILES, MOST_FRAMES = 14, 17, 18
 
 

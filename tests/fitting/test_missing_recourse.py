@@ -41,7 +41,7 @@ def test_the_report_counts_rows_without_recourse(caplog):
     # One scenario is about the median, so about half of the days need more.
     assert 0.2 * 60 < failed < 0.8 * 60
     report = policy.report()
-    assert "rows without recourse" in report
+    assert "rows not solved" in report
     found = f"on {failed} of 60 held-out rows"
     assert found in report and found in caplog.text
     assert "unmet demand" in report
@@ -55,4 +55,4 @@ def test_a_report_without_failures_does_not_mention_them():
     m.cost.expr = 5 * m.capacity + m.output + 50 * m.shortage
     method = csg.methods.Auto(candidates=["sample average", "ridge residuals"])
     policy = csg.fit(m, history(), scenarios=1, method=method, progress=False)
-    assert "recourse" not in policy.report()
+    assert "not solved" not in policy.report()
