@@ -279,7 +279,9 @@ def _basic_point(program: QuadraticProgram, point: KktPoint) -> KktPoint | None:
     Of each clear pair of slack and multiplier, one is zero; a linear program minimizes the
     sum of the others.
     """
-    pairs = [part.pairs(_CLEAR) for part in conditions(program, point)]
+    # Noise beside noise would look like a multiplier.
+    cleaned = _without_noise(point)
+    pairs = [part.pairs(_CLEAR) for part in conditions(program, cleaned)]
     lower, upper, dual_lower, dual_upper, inward = np.hstack(pairs)
     n = len(program.cost)
     system = sparse.block_array(
